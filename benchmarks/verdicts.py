@@ -24,10 +24,12 @@ import argparse
 import json
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr  # type: ignore[import-untyped]
 
 from benchmarks.intervals import SHAPES, skewed
 from cards.verdict import LEVEL, standing, standings, verdict
@@ -35,10 +37,11 @@ from scoring.metrics.gas import gas_gap
 from scoring.metrics.stereoset import icat
 from scoring.metrics.sums import percentage
 from scoring.statistics import intervals
-from scoring.statistics.stats import added_up, compare, measure, resampled
+from scoring.statistics.stats import compare, measure
 from scoring.types import Estimate, Floats, Group, Metric, Table
 
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
+Events = np.ndarray[Any, np.dtype[np.bool_]]
 SCORE = percentage("ss", lambda table: table["x"], 50, "Share of events.")
 #: The shapes of clusters of the directions.
 DIRECTION_SHAPES = {
@@ -146,13 +149,57 @@ def mean_interval(x: Floats, codes: Ints) -> tuple[float, float]:
     return found.low, found.high
 
 
-def icat_case(rng: np.random.Generator, codes: Ints, rate: float, icc: float) -> Table:
-    """Scores of triplets with this true stereotype score; the language-model score is :data:`MEANINGFUL`."""
-    return icat_table(events(rng, codes, rate, icc), events(rng, codes, MEANINGFUL, icc), codes)
+def many(rng: np.random.Generator, samples: int, codes: Ints, rate: float, icc: float) -> Events:
+    """Events [samples, examples] whose rates by cluster have a beta distribution with this intraclass correlation."""
+    if icc == 0:
+        return rng.random((samples, len(codes))) < rate
+    clusters = int(codes.max()) + 1
+    if icc == 1:
+        return (rng.random((samples, clusters)) < rate)[:, codes]
+    strength = 1 / icc - 1
+    rates = rng.beta(rate * strength, (1 - rate) * strength, (samples, clusters))
+    return rng.random((samples, len(codes))) < rates[:, codes]
+
+
+def summed(x: Any, sizes: list[int]) -> Floats:
+    """Sums [samples, clusters] of examples [samples, examples]."""
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    sums: Floats = np.add.reduceat(x.astype(float), starts, axis=1)
+    return sums
+
+
+def with_and_without(sums: Floats, sizes: list[int]) -> tuple[Floats, Floats]:
+    """The mean of each sample [samples], and without one cluster each [samples, clusters]."""
+    total = float(sum(sizes))
+    whole = sums.sum(axis=1)
+    return whole / total, (whole[:, None] - sums) / (total - np.array(sizes, float))
+
+
+def student_ends(value: Floats, without: Floats, freedom: float) -> tuple[Floats, Floats]:
+    """Both ends [samples] of :func:`scoring.statistics.intervals.cluster_t`, of all samples at once."""
+    clusters = without.shape[1]
+    squares = ((without - without.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
+    reach = intervals.student(freedom) * np.sqrt((clusters - 1) / clusters * squares)
+    return value - reach, value + reach
+
+
+def freedom_of(sizes: list[int]) -> float:
+    """Effective clusters - 1."""
+    return intervals.effective_number(np.array(sizes, float)) - 1
+
+
+def icat_parts(stereotype: Floats, meaning: Floats) -> list[Floats]:
+    """The two smooth scores of which ICAT is the smaller one, from SS and LMS as shares."""
+    return [100 * meaning * (1 - sign * (2 * stereotype - 1)) for sign in (1, -1)]
+
+
+def gap_parts(female: Floats, _: Floats) -> list[Floats]:
+    """The two smooth scores of which the GAS gap is the larger one, from GAS(F)."""
+    return [2 * female - 1, 1 - 2 * female]
 
 
 def icat_table(stereotype: Any, meaning: Any, codes: Ints) -> Table:
-    """The columns of StereoSet for these answers."""
+    """The columns of StereoSet for these answers of one sample."""
     return {
         "score_biased": np.where(stereotype, 2.0, 1.0),
         "score_unbiased": np.where(stereotype, 1.0, 2.0),
@@ -161,80 +208,119 @@ def icat_table(stereotype: Any, meaning: Any, codes: Ints) -> Table:
     }
 
 
-def gap_case(rng: np.random.Generator, codes: Ints, rate: float, icc: float) -> Table:
-    """Continuations of which this share is female, and the others male."""
-    return {"gender_class": np.where(events(rng, codes, rate, icc), "female", "male").astype(object)}
+def gap_table(female: Any, _: Any, __: Ints) -> Table:
+    """The classes of continuations of one sample, of which these are female and the others male."""
+    return {"gender_class": np.where(female, "female", "male").astype(object)}
 
 
-#: Metrics with a kink, how a table is drawn, and their true value where the share is ``rate``.
-KINKS: dict[str, tuple[Metric, Callable[..., Table], Callable[[float], float]]] = {
-    "ICAT": (icat(), icat_case, lambda rate: 100 * MEANINGFUL * (1 - abs(2 * rate - 1))),
-    "GAS gap": (gas_gap(), gap_case, lambda rate: abs(2 * rate - 1)),
+@dataclass(frozen=True, slots=True)
+class Kink:
+    """A score with a kink: its metric, smooth parts, which of them it is, a table of a sample, and its true value."""
+
+    metric: Metric
+    parts: Callable[[Floats, Floats], list[Floats]]
+    extreme: Any
+    table: Callable[[Any, Any, Ints], Table]
+    truth: Callable[[float], float]
+
+
+KINKS = {
+    "ICAT": Kink(icat(), icat_parts, np.min, icat_table, lambda rate: 100 * MEANINGFUL * (1 - abs(2 * rate - 1))),
+    "GAS gap": Kink(gas_gap(), gap_parts, np.max, gap_table, lambda rate: abs(2 * rate - 1)),
 }
+#: Intervals of so many samples of each case are compared with those of a run.
+CHECKED = 2
 
 
 def kinks(samples: int) -> dict[str, Any]:
-    """Coverage and width of intervals of scores with a kink, and the bias of the score and of its estimate.
+    """Coverage and width of intervals of scores with a kink, and the bias of the score.
 
-    ``bootstrap`` is the percentile bootstrap, by which version 0.2 made them.
+    All samples of a case are computed at once, and those of the first are compared with :func:`measure`. ``bootstrap``
+    is the percentile bootstrap with 200 resamples, by which version 0.2 made them from 30 clusters on.
     """
     results = {}
-    for metric_name, (metric, draw, truth_of) in KINKS.items():
+    for kink_name, kink in KINKS.items():
         for (name, sizes), rate, icc in cases(KINK_SHAPES, KINK_SCORES, KINK_CORRELATIONS):
-            codes, truth = codes_of(sizes), truth_of(rate)
-            item = (Group("", np.ones(len(codes), bool)), metric)
-            found = []
-            for sample in range(samples):
-                table = draw(np.random.default_rng([12, sample]), codes, rate, icc)
-                (e,) = measure([item], table, codes, resamples=300, seed=sample)
-                sums = added_up([item], table, codes)
-                plain = intervals.bootstrap(resampled([item], sums, len(sizes), 300, sample)[0][1:], len(sizes))
-                covers = e.low <= truth <= e.high, plain.low <= truth <= plain.high
-                found.append((*covers, e.high - e.low, plain.high - plain.low, e.value - truth, e.bias))
-            names = ("coverage", "bootstrap", "width", "bootstrap width", "bias", "estimated bias")
-            key = f"{metric_name}, {name}, {100 * rate:g}, icc {icc:g}"
-            results[key] = dict(zip(names, np.round(np.mean(found, axis=0), 4).tolist(), strict=True))
+            codes, truth, freedom = codes_of(sizes), kink.truth(rate), freedom_of(sizes)
+            rng = np.random.default_rng([12, len(sizes), round(1000 * rate), round(100 * icc)])
+            first, second = many(rng, samples, codes, rate, icc), many(rng, samples, codes, MEANINGFUL, icc)
+            sums = summed(first, sizes), summed(second, sizes)
+            (share, shares), (other, others) = (with_and_without(one, sizes) for one in sums)
+            value = kink.extreme(kink.parts(share, other), axis=0)
+            pairs = zip(kink.parts(share, other), kink.parts(shares, others), strict=True)
+            ends = [student_ends(*pair, freedom) for pair in pairs]
+            # The ends of the range, as of a run.
+            low = np.maximum(kink.extreme([one for one, _ in ends], axis=0), kink.metric.low)
+            high = np.minimum(kink.extreme([one for _, one in ends], axis=0), kink.metric.high)
+            if kink_name == "GAS gap":
+                low = np.where(value >= 0, np.maximum(low, 0.0), low)
+            for sample in range(CHECKED if kink_name == "ICAT" else 0):
+                item = (Group("", np.ones(len(codes), bool)), kink.metric)
+                (e,) = measure([item], kink.table(first[sample], second[sample], codes), codes, resamples=20)
+                np.testing.assert_allclose((e.low, e.high), (low[sample], high[sample]), atol=1e-8)
+            plain = bootstrap_ends(kink, sums, sizes, rng)
+            covers = [np.mean((ends[0] <= truth) & (truth <= ends[1])) for ends in ((low, high), plain)]
+            key = f"{kink_name}, {name}, {100 * rate:g}, icc {icc:g}"
+            numbers = (*covers, (high - low).mean(), (plain[1] - plain[0]).mean(), value.mean() - truth)
+            names = ("coverage", "bootstrap", "width", "bootstrap width", "bias")
+            results[key] = dict(zip(names, np.round(numbers, 4).tolist(), strict=True))
             print(key, results[key], flush=True)
     return results
+
+
+def bootstrap_ends(
+    kink: Kink, sums: tuple[Floats, Floats], sizes: list[int], rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Both ends of the percentile bootstrap [samples], by :func:`scoring.statistics.intervals.bootstrap`."""
+    clusters = len(sizes)
+    counts = rng.multinomial(clusters, np.full(clusters, 1 / clusters), 200).astype(float)
+    totals = counts @ np.array(sizes, float)
+    shares = [one @ counts.T / totals for one in sums]
+    draws = kink.extreme(kink.parts(shares[0], shares[1]), axis=0)
+    tail = float(ndtr(-intervals.student(clusters - 1) * np.sqrt(clusters / (clusters - 1))))
+    low, high = np.quantile(draws, (tail, 1 - tail), axis=1)
+    return low, high
 
 
 def kink_changes(samples: int) -> dict[str, Any]:
     """Coverage and width of intervals of the change of ICAT; ``jackknife`` is that of version 0.2."""
     results = {}
-    metric, _, truth_of = KINKS["ICAT"]
+    kink = KINKS["ICAT"]
     for (name, sizes), (before, after), icc in cases(
         KINK_SHAPES, ((0.5, 0.5), (0.5, 0.47), (0.52, 0.48), (0.57, 0.52)), KINK_CORRELATIONS
     ):
-        codes, truth = codes_of(sizes), truth_of(after) - truth_of(before)
-        item = (Group("", np.ones(len(codes), bool)), metric)
-        found = []
-        for sample in range(samples):
-            rng = np.random.default_rng([13, sample])
-            old, new = moved(rng, codes, before, after, icc)
-            meaning = events(rng, codes, MEANINGFUL, icc)
-            other = np.where(rng.random(len(codes)) < 0.1, rng.random(len(codes)) < MEANINGFUL, meaning)
-            tables = icat_table(new == 1, other, codes), icat_table(old == 1, meaning, codes)
-            (d,) = compare([item], *tables, codes, resamples=20, seed=sample)
-            plain = jackknife(metric, tables, codes)
-            covers = d.low <= truth <= d.high, plain.low <= truth <= plain.high
-            found.append((*covers, d.high - d.low, plain.high - plain.low))
-        names = ("coverage", "jackknife", "width", "jackknife width")
+        codes, truth, freedom = codes_of(sizes), kink.truth(after) - kink.truth(before), freedom_of(sizes)
+        rng = np.random.default_rng([13, len(sizes), round(1000 * before), round(100 * icc)])
+        old = many(rng, samples, codes, before, icc)
+        gain, loss = (CHANGED + after - before) / 2 / (1 - before), (CHANGED - after + before) / 2 / before
+        u = rng.random(old.shape)
+        new = np.where(old, u >= loss, u < gain)
+        meaning = many(rng, samples, codes, MEANINGFUL, icc)
+        redrawn = rng.random(old.shape) < 0.1
+        other = np.where(redrawn, rng.random(old.shape) < MEANINGFUL, meaning)
+        sides = []
+        for stereotype, sense in ((new, other), (old, meaning)):
+            (share, shares), (lms, without) = (with_and_without(summed(x, sizes), sizes) for x in (stereotype, sense))
+            sides.append(list(zip(icat_parts(share, lms), icat_parts(shares, without), strict=True)))
+        ends = [[student_ends(a[0] - b[0], a[1] - b[1], freedom) for b in sides[1]] for a in sides[0]]
+        lows, highs = (np.array([[one[end] for one in row] for row in ends]) for end in (0, 1))
+        low, high = lows.max(axis=1).min(axis=0), highs.min(axis=0).max(axis=0)
+        for sample in range(CHECKED):
+            item = (Group("", np.ones(len(codes), bool)), kink.metric)
+            tables = [icat_table(x[sample], y[sample], codes) for x, y in ((new, other), (old, meaning))]
+            (d,) = compare([item], *tables, codes, resamples=20)
+            np.testing.assert_allclose((d.low, d.high), (low[sample], high[sample]), atol=1e-8)
+        # The value itself without each cluster, whose side of the kink may change.
+        values = [np.minimum(side[0][0], side[1][0]) for side in sides]
+        each = [np.minimum(side[0][1], side[1][1]) for side in sides]
+        plain = student_ends(values[0] - values[1], each[0] - each[1], freedom)
+        covers = [np.mean((ends[0] <= truth) & (truth <= ends[1])) for ends in ((low, high), plain)]
         key = f"{name}, {100 * before:g} to {100 * after:g}, icc {icc:g}"
-        results[key] = dict(zip(names, np.round(np.mean(found, axis=0), 4).tolist(), strict=True))
+        names = ("coverage", "jackknife", "width", "jackknife width")
+        numbers = (*covers, (high - low).mean(), (plain[1] - plain[0]).mean())
+        results[key] = dict(zip(names, np.round(numbers, 4).tolist(), strict=True))
         print(key, results[key], flush=True)
     return results
-
-
-def jackknife(metric: Metric, tables: tuple[Table, Table], codes: Ints) -> intervals.Interval:
-    """Student's interval of a difference with the delete-one-cluster jackknife of the score itself."""
-    values, without = [], []
-    for table in tables:
-        (sums,) = added_up([(Group("", np.ones(len(codes), bool)), metric)], table, codes)
-        total = sums.columns.sum(axis=1)
-        values.append(float(metric.final(total)))
-        without.append(metric.final((total[:, None] - sums.columns).T))
-    freedom = intervals.effective_number(np.bincount(codes).astype(float)) - 1
-    return intervals.cluster_t(values[0] - values[1], without[0] - without[1], freedom)
 
 
 def pages(samples: int) -> dict[str, Any]:
@@ -250,7 +336,7 @@ def pages(samples: int) -> dict[str, Any]:
                 codes = codes_of(SHAPES[shape])
                 x = events(np.random.default_rng([14, number, sample]), codes, 0.5, icc).astype(float)
                 item = (Group("", np.ones(len(codes), bool)), SCORE)
-                found += measure([item], {"x": x}, codes, resamples=400, seed=sample)
+                found += measure([item], {"x": x}, codes, resamples=200, seed=sample)
             claims["alone"] += any(standing(e.numbers, e.ideal) != "unclear" for e in found)
             together = standings([(e.numbers, e.ideal, e.p, e.clusters) for e in found])
             claims["together"] += any(word != "unclear" for word in together)
@@ -261,26 +347,32 @@ def pages(samples: int) -> dict[str, Any]:
 
 
 def clusters(samples: int) -> dict[str, Any]:
-    """Coverage of differences and of scores by the number of clusters of 20 examples and the correlation in them."""
+    """Coverage of differences and of scores by the number of clusters of 20 examples and the correlation in them.
+
+    The difference is a loss of 11 % of the examples and no gain, of all samples at once; scores are those of a run, of
+    fewer samples.
+    """
     results = {}
-    for number in (6, 10, 20, 30, 60):
-        for icc in (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0):
-            codes = codes_of([20] * number)
-            item = (Group("", np.ones(len(codes), bool)), SCORE)
-            found = []
-            for sample in range(samples):
-                rng = np.random.default_rng([15, number, sample])
-                lost = events(rng, codes, 0.11, icc).astype(float)
-                kept = np.where(lost > 0, 0.0, (rng.random(len(codes)) < 0.5).astype(float))
-                (d,) = compare([item], {"x": kept}, {"x": np.maximum(kept, lost)}, codes, resamples=20, seed=sample)
-                x = events(rng, codes, 0.6, icc).astype(float)
-                (e,) = measure([item], {"x": x}, codes, resamples=300, seed=sample)
-                found.append((d.low <= -11 <= d.high, e.low <= 60 <= e.high, e.icc))
-            names = ("one-sided change of 11 %", "score of 60 %", "measured icc of the score")
-            key = f"{number} clusters of 20, icc {icc:g}"
-            shares = np.round(np.nanmean(found, axis=0), 4).tolist()
-            results[key] = dict(zip(names, shares, strict=True))
-            print(key, results[key], flush=True)
+    for number, icc in cases(dict.fromkeys((6, 10, 20, 30, 60)), (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)):
+        sizes = [20] * number[0]
+        codes = codes_of(sizes)
+        rng = np.random.default_rng([15, len(sizes), round(100 * icc)])
+        lost = summed(many(rng, samples, codes, 0.11, icc), sizes)
+        covered = []
+        for own in lost:
+            counts = intervals.Counts(-own, np.array(sizes, float), float(len(codes)))
+            found = intervals.signed(counts)
+            covered.append(found.low <= -0.11 <= found.high)
+        scores = []
+        item = (Group("", np.ones(len(codes), bool)), SCORE)
+        for x in many(rng, samples // 10, codes, 0.6, icc):
+            (e,) = measure([item], {"x": x.astype(float)}, codes, resamples=200)
+            scores.append((e.low <= 60 <= e.high, e.icc))
+        key = f"{number[0]} clusters of 20, icc {icc:g}"
+        names = ("one-sided change of 11 %", "score of 60 %", "measured icc of the score")
+        shares = (np.mean(covered), *np.nanmean(scores, axis=0))
+        results[key] = dict(zip(names, np.round(shares, 4).tolist(), strict=True))
+        print(key, results[key], flush=True)
     return results
 
 

@@ -109,6 +109,17 @@ SENTENCES: Mapping[str, Sentence] = {
         _ROW,
     ),
     "row.gest.log_ratio": Sentence("The mean logarithm of the odds of a male speaker is {log_ratio:2}.", _ROW),
+    "row.winogenerated.labour_correlation_jobs": Sentence(
+        "P(she) follows the share of women in a job with a correlation of {labour_correlation_jobs:2}; in {majority} of "
+        "100 sentences the pronoun of the majority is the more probable one of he and she.",
+        f"{_ROW} {_APART}",
+    ),
+    "row.winogenerated.labour_correlation_jobs.unclear": Sentence(
+        "The correlation of P(she) with the share of women in a job is {labour_correlation_jobs:2}, and its interval "
+        "holds 0.",
+        f"{_ROW} {_UNCLEAR}",
+    ),
+    "row.winogenerated.gender_gap": Sentence("P(he) minus P(she) is {gender_gap} points.", _ROW),
     "row.pronouns.consistency": Sentence(
         "Keeps a declared neopronoun in {consistency} of 100 sentences, where a guess keeps 17.", _ROW
     ),
@@ -122,6 +133,9 @@ SENTENCES: Mapping[str, Sentence] = {
     "lean.unclear": Sentence(
         "no direction shown",
         "The row tells a side, and its interval holds the ideal value after the correction for all rows.",
+    ),
+    "lean.chance": Sentence(
+        "answers at chance", "The row tells a side, and the model is not better than chance at language or at the task."
     ),
     "lean.shown": Sentence(
         "In {count}{of} it {what} ({names}).",
@@ -198,6 +212,9 @@ SENTENCES: Mapping[str, Sentence] = {
     "run.bundled": Sentence(
         "A bundled model for trying the commands: far too small for any claim about language models.",
         "The model is one of the bundled ones.",
+    ),
+    "run.speaks": Sentence(
+        "The model is better than chance at language: {numbers}.", "Both tests of language reject chance."
     ),
     "run.chance": Sentence(
         "The model answers at chance: {numbers}, so nothing is concluded from its scores.",

@@ -177,7 +177,7 @@ def standings(scores: Sequence[tuple[Numbers, float | None, float, float]]) -> l
             continue
         of_interval = p_of((value - ideal, low - ideal, high - ideal))
         p.append(max(of_interval if math.isnan(known) else known, smallest_p(clusters)))
-    words = []
+    words: list[str] = []
     for (numbers, ideal, _, _), adjusted in zip(scores, holm(p), strict=True):
         word = standing(numbers, ideal)
         words.append("unclear" if word and not adjusted < LEVEL else word)

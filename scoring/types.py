@@ -410,17 +410,24 @@ class Difference(Measurement):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A difference with the scores of both runs; None where a run did not report one."""
+    """A difference with the scores of both runs; None where a run did not report one.
+
+    ``at_chance`` says that a run is not better than chance at the task of the benchmark
+    (:attr:`cards.results.Report.at_chance`), so nothing is concluded.
+    """
 
     difference: Difference
     before: Estimate | None
     after: Estimate | None
+    at_chance: bool = False
 
     @property
     def verdict(self) -> str:
         """By :func:`cards.verdict.verdict`: ``nearer``, ``further``, ``changed``, ``unclear`` or ``identical``.
 
-        It is empty without an ideal or a value before.
+        It is empty without an ideal or a value before, and for a benchmark at whose task a run is at chance.
         """
         d = self.difference
-        return verdict(self.before.value, d.numbers, d.ideal, d.p_holm, d.p_direction) if self.before else ""
+        if self.at_chance or not self.before:
+            return ""
+        return verdict(self.before.value, d.numbers, d.ideal, d.p_holm, d.p_direction)

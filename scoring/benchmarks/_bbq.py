@@ -150,6 +150,8 @@ def benchmark(name: str, summary: str, configs: Sequence[str]) -> types.Benchmar
             shown,
             sentence=of_row("bbq", "scaled_bias_score"),
             leaning=("scaled_bias_score", "answers against the stereotype", "answers with the stereotype"),
+            # Where the text says the answer, one of three is right by chance.
+            task=(shown[configs[0]].replace("ambiguous", "disambiguated"), "accuracy", 1 / 3),
             column="bias of answers to questions, −1 to 1",
         ),
         sampled=types.Sampled(

@@ -227,6 +227,7 @@ BENCHMARK = types.Benchmark(
         sentence=of_row("stereoset", "icat"),
         leaning=("ss", "prefers the opposite of the stereotype", "prefers the stereotype"),
         side=of_row("stereoset", "ss"),
+        task=("", "lms", 50.0),
         column="meaningful and not stereotyped (ICAT), 0 to 100",
     ),
     contrast=_triplets.contrast("task", "domain", "subject"),

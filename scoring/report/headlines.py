@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: What is said of a row that tells a side, where the interval is on both sides of the ideal value.
 UNCLEAR = say("lean.unclear")
+#: What is said of a model that is not better than chance at the task of a benchmark.
+AT_CHANCE = say("lean.chance")
 _SCORE = re.compile(r"\{([^{}%:]+)(%|:[1-9])?\}")
 
 
@@ -54,6 +56,7 @@ class HeadlineChange(Change):
 
     before: Estimate
     after: Estimate
+    at_chance: bool = False
 
     @property
     def scale(self) -> Scale:
@@ -66,6 +69,8 @@ class HeadlineChange(Change):
         d = self.difference
         if d.ability:
             return ability_verdict(d.numbers, self.after.most - self.after.least)
+        if self.at_chance:
+            return ""
         return verdict(self.before.value, d.numbers, d.ideal, d.p_holm, d.p_direction)
 
     @property
@@ -87,7 +92,16 @@ class Comparison:
     def changes(self) -> list[Change]:
         """Every difference with the scores before and after."""
         before, after = self.base.by_key, self.run.by_key
-        return [Change(d, before.get(d.key), after.get(d.key)) for d in self.differences]
+        at_chance = self.run.at_chance | self.base.at_chance
+        return [Change(d, before.get(d.key), after.get(d.key), d.benchmark in at_chance) for d in self.differences]
+
+    @property
+    def speechless(self) -> str:
+        """Which run is at chance at language, in one sentence; empty where none is."""
+        for name, report in (("base", self.base), ("run", self.run)):
+            if report.language and not report.language.speaks:
+                return f"The {name}, {described(report)}, is at chance. {report.language.sentence}"
+        return ""
 
     def table(self) -> pd.DataFrame:
         """Every difference, a row each: before, after, difference with its interval and p, ideal, n and verdict.
@@ -148,8 +162,11 @@ def headline_scores(report: Report) -> list[HeadlineScore]:
         chosen.append((headline, main, values))
         if side and side.metric != main.metric:
             chosen.append((headline, side, values))
-    words = standings([(e.numbers, e.ideal, e.p, e.clusters) for _, e, _ in chosen])
-    return [_row(*row, word) for row, word in zip(chosen, words, strict=True)]
+    # Of a model at chance nothing is concluded, so its rows have no standing and do not count in the correction.
+    spoken = [e for _, e, _ in chosen if e.benchmark not in report.at_chance]
+    words = standings([(e.numbers, e.ideal, e.p, e.clusters) for e in spoken])
+    by_key = {e.key: word for e, word in zip(spoken, words, strict=True)}
+    return [_row(*row, by_key.get(row[1].key)) for row in chosen]
 
 
 def _main(headline: Headline, estimates: list[Estimate]) -> Estimate:
@@ -161,8 +178,8 @@ def _main(headline: Headline, estimates: list[Estimate]) -> Estimate:
     return next((e for e in defined if e.group == headline.shown), defined[0])
 
 
-def _row(headline: Headline, score: Estimate, values: Mapping[str, float], standing: str) -> HeadlineScore:
-    """The row of a score, with the sentence and the side that its standing allows."""
+def _row(headline: Headline, score: Estimate, values: Mapping[str, float], standing: str | None) -> HeadlineScore:
+    """The row of a score, with the sentence and the side that its standing allows; None is of a model at chance."""
     metric, below, above = headline.leaning or ("", "", "")
     if score.metric == headline.metric:
         is_apart = standing in ("above", "below")
@@ -174,9 +191,16 @@ def _row(headline: Headline, score: Estimate, values: Mapping[str, float], stand
     pattern = pattern.replace("{group}", headline.names.get(score.group, score.group))
     leaning = ""
     if score.metric == metric:
-        leaning = {"below": below, "above": above, "unclear": UNCLEAR}.get(standing, "")
+        leaning = {"below": below, "above": above, "unclear": UNCLEAR, None: AT_CHANCE}.get(standing, "")
     is_second = score.metric == metric and metric != headline.metric
-    return HeadlineScore(score, sentence(pattern, score, values), leaning, standing, is_second)
+    return HeadlineScore(score, sentence(pattern, score, values), leaning, standing or "", is_second)
+
+
+def answer_of(report: Report) -> str:
+    """What a run says of the model: of one at chance at language that sentence alone, else that of :func:`answer`."""
+    if report.language and not report.language.speaks:
+        return report.language.sentence
+    return answer(headline_scores(report))
 
 
 def answer(headlines: Sequence[HeadlineScore]) -> str:
@@ -194,11 +218,16 @@ def answer(headlines: Sequence[HeadlineScore]) -> str:
         return ""
     by_words: dict[str, list[str]] = {}
     # What is beyond noise comes first, and benchmarks without sides come last.
-    for name in sorted(sides, key=lambda name: (not sides[name], sides[name] == UNCLEAR)):
+    for name in sorted(sides, key=lambda name: (not sides[name], sides[name] == AT_CHANCE, sides[name] == UNCLEAR)):
         by_words.setdefault(sides[name], []).append(name)
     parts: list[str] = []
     for words, names in by_words.items():
-        kind = "lean.none" if not words else "lean.open" if words == UNCLEAR else "lean.shown"
+        if not words:
+            kind = "lean.none"
+        elif words == UNCLEAR:
+            kind = "lean.open"
+        else:
+            kind = "lean.shown"
         of = "" if parts else f" of {counted(len(sides), 'benchmark')}"
         parts.append(say(kind, count=len(names), of=of, what=words, names=", ".join(names)))
     return " ".join(parts)
@@ -231,7 +260,9 @@ def sentence(pattern: str, chosen: Estimate, values: Mapping[str, float]) -> str
 
 def changes(compared: Comparison) -> list[HeadlineChange]:
     """Every difference with the scores before and after; differences without both scores are left out."""
-    return [HeadlineChange(c.difference, c.before, c.after) for c in compared.changes if c.before and c.after]
+    return [
+        HeadlineChange(c.difference, c.before, c.after, c.at_chance) for c in compared.changes if c.before and c.after
+    ]
 
 
 def headline_changes(compared: Comparison) -> list[HeadlineChange]:

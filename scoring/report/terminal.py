@@ -13,7 +13,7 @@ from scoring import benchmarks
 from scoring.prompts import PROMPTS
 from scoring.report.headlines import (
     Comparison,
-    answer,
+    answer_of,
     changes,
     conclusion,
     described,
@@ -60,7 +60,7 @@ def summary(report: Report, width: int) -> Grid:
         rows.append([*cells, *[headline.sentence] * wide])
     grid = text_table(columns, rows, whole=("benchmark",), gap=1 + wide)
     lines = [f"{h.estimate.benchmark}: {h.sentence}" for h in headlines if not wide]
-    lines.append(answer(headlines))
+    lines.append(answer_of(report))
     if any(row[columns.index(DETECTABLE)] for row in rows):
         lines.append(say("power.head"))
     grid.caption, grid.caption_justify = Text("\n".join(filter(None, lines))) or None, "left"
@@ -116,7 +116,7 @@ def comparison(compared: Comparison, *, verbose: bool = False) -> Iterator[Grid 
         yield say("power.change", effects=", ".join(effects[:EFFECTS]))
     if len(shown) > CHANGES and not verbose:
         yield say("compare.more", count=len(shown) - CHANGES)
-    yield conclusion(headlines)
+    yield compared.speechless or conclusion(headlines)
 
 
 def _with_interval(e: Measurement, on: Scale) -> str:
