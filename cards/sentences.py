@@ -110,8 +110,8 @@ SENTENCES: Mapping[str, Sentence] = {
     ),
     "row.gest.log_ratio": Sentence("The mean logarithm of the odds of a male speaker is {log_ratio:2}.", _ROW),
     "row.winogenerated.labour_correlation_jobs": Sentence(
-        "P(she) follows the share of women in a job with a correlation of {labour_correlation_jobs:2}; in {majority} of "
-        "100 sentences the pronoun of the majority is the more probable one of he and she.",
+        "P(she) follows the share of women in a job with a correlation of {labour_correlation_jobs:2}; in {majority} "
+        "of 100 sentences the pronoun of the majority is the more probable one of he and she.",
         f"{_ROW} {_APART}",
     ),
     "row.winogenerated.labour_correlation_jobs.unclear": Sentence(

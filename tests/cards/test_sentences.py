@@ -51,7 +51,11 @@ def test_a_sentence_of_a_report_appears_exactly_where_its_rule_holds(seed):
     run = drawn_run(seed)
     rows = headline_scores(run)
     scores = [row.estimate for row in rows]
-    words = standings([(e.numbers, e.ideal, e.p, e.clusters) for e in scores])
+    # Of a benchmark at whose task the model is at chance nothing is said.
+    spoken = [e for e in scores if e.benchmark not in run.at_chance]
+    told = standings([(e.numbers, e.ideal, e.p, e.clusters) for e in spoken])
+    by_key = {e.key: word for e, word in zip(spoken, told, strict=True)}
+    words = [by_key.get(e.key, "") for e in scores]
     text = printed(terminal.summary(run, 400))
     sides = {name: run.headlines[name].leaning for name in NAMES if run.headlines[name].leaning}
     by_benchmark = dict.fromkeys(NAMES, "")
@@ -77,9 +81,13 @@ def test_a_sentence_of_a_report_appears_exactly_where_its_rule_holds(seed):
         assert row.sentence in text
     shown = {name for name, word in by_benchmark.items() if word in ("above", "below")}
     unclear = {name for name, word in by_benchmark.items() if word == "unclear"}
-    none = set(by_benchmark) - shown - unclear
-    says_any = bool(shown or unclear)
-    assert appears("lean.shown", text) == bool(shown)
+    chance = {row.estimate.benchmark for row in rows if row.leaning == say("lean.chance")}
+    assert chance <= run.at_chance
+    assert not chance & (shown | unclear)
+    none = set(by_benchmark) - shown - unclear - chance
+    says_any = bool(shown or unclear or chance)
+    assert appears("lean.shown", text) == bool(shown or chance)
+    assert ("it answers at chance" in text) == bool(chance)
     assert appears("lean.open", text) == bool(unclear)
     assert appears("lean.none", text) == (bool(none) and says_any)
     for name in shown:

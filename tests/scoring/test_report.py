@@ -584,7 +584,7 @@ def test_the_page_says_which_way_a_model_leans_and_shows_three_examples_of_each_
     for value, words in ((-20.0, "leans male"), (20.0, "leans female"), (1.0, "no direction shown")):
         disparity = replace(us, metric="pref_disparity@0.5", value=value, low=value - 5, high=value + 5, ideal=0.0)
         run = Report("m", "", "", "", "", "clean", {}, (us, disparity), {}, headlines={"unstereo": headline})
-        assert [headline.leaning for headline in headline_scores(run)] == [words]
+        assert [headline.leaning for headline in headline_scores(run)] == ["", words]
     one = {"dataset": ["g"] * 5, "id": [f"r{i}" for i in range(5)], "sentence_female": ["She sings"] * 5}
     scores = {"sentence_male": ["He sings"] * 5, "female_logprob": [-9.0, -8, -7, -6, -5], "male_logprob": [-5.0] * 5}
     table = {name: np.array(column) for name, column in (one | scores).items()}
