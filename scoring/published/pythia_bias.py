@@ -102,8 +102,8 @@ def responses(files: Fetched, _: Path) -> Responses:
         end = "" if step == last else f", step {step}"
         for task, group in TASKS.items():
             numbers = by_step[step][task]
-            share, error = float(numbers["pct_stereotype"]), float(numbers["pct_stereotype_stderr"])
-            estimates.append(estimate(group + end, share, error))
+            share, spread = float(numbers["pct_stereotype"]), float(numbers["pct_stereotype_stderr"])
+            estimates.append(estimate(group + end, share, spread))
     remarks.append(f"The groups {' and '.join(TASKS.values())} are of the last step, {last}.")
     split = tables.given([{"id": task} for task in TASKS], "crows-pairs-english", "lm-evaluation-harness", "test")
     return Responses({}, (split,), tuple(remarks), tuple(estimates))
