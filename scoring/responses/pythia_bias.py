@@ -23,7 +23,7 @@ from cards.results import Estimate
 from cards.verdict import LEVEL, Numbers, p_of, p_side, unpaired, verdict
 from scoring import tables
 from scoring.metrics import crows
-from scoring.published import BrokenFileError, PublishedSource, Responses
+from scoring.responses import BrokenFileError, PublishedSource, Responses
 from scoring.types import Benchmark
 
 #: The tasks of the harness that are read, with the name of their group.
