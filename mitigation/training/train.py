@@ -25,10 +25,12 @@ from accelerate.utils import broadcast_object_list  # type: ignore[import-untype
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from cards.answer_key import answer_key, key_digest
 from cards.files import replacing
 from mitigation.errors import MitigationError
 from mitigation.recipe import Job
 from scoring.adapters.attach import quiet
+from scoring.answering import PACKAGE, package_version
 from scoring.inference.batching import out_of_memory, padded
 
 #: Token ids, one list per row.
@@ -127,10 +129,18 @@ class TrainingState:
 
 def checkpoint_path(job: Job[Any], name: str = "") -> Path:
     """The file of a training's state, next to ``out``; its name depends on the recipe, model, settings and data."""
-    # Another model, setting or version of the data has another file, so no state is mixed up.
-    key = [job.model.revision, job.model.dtype, asdict(job.settings), job.data.versions]
-    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
-    return job.out.parent / f"{name or job.recipe}-{digest}.pt"
+    # Another model, setting or version of the data or of the package has another file, so no state is mixed up.
+    key = answer_key(
+        job.model.name,
+        weights=job.model.revision,
+        files=job.model.files,
+        adapter=job.model.adapter,
+        dtype=job.model.dtype,
+        settings=asdict(job.settings),
+        data=dict(job.data.versions),
+        **{PACKAGE: package_version()},
+    )
+    return job.out.parent / f"{name or job.recipe}-{key_digest(key)[:16]}.pt"
 
 
 class _Hashed:
