@@ -14,7 +14,7 @@ import cards.results
 from builders.manifest import file_sha256
 from cards.draw import glance_html, one_line
 from cards.options import checked, in_python
-from scoring import benchmarks, report
+from scoring import benchmarks, report, responses
 from scoring.report.headlines import Comparison, described, headline_scores
 from scoring.statistics.stats import RESAMPLES, compare, corrected, measure
 from scoring.tables import as_table
@@ -74,9 +74,7 @@ def paired(
 def as_asked(benchmark: Benchmark, report: Report) -> Benchmark:
     """A benchmark as a run asked it: sampled answers and published responses have groups and metrics of their own."""
     if report.environment.get("engine") == BY_OTHERS:
-        from scoring import published  # imports this module
-
-        return published.get(report.environment["source"]).asked(benchmark)
+        return responses.get(report.environment["source"]).asked(benchmark)
     task = benchmark.sampled
     if report.dtype == SAMPLED and task:
         return replace(benchmark, metrics=task.metrics, groups=task.groups, cluster=task.cluster)

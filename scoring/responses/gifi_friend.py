@@ -21,7 +21,7 @@ from builders.parsers import read
 from scoring import tables
 from scoring.benchmarks import neutral
 from scoring.metrics import friend, gas
-from scoring.published import PublishedSource, Responses, records
+from scoring.responses import PublishedSource, Responses, records
 from scoring.types import Benchmark, Group, Line, Metric, Row, Table
 
 TOPICS = ("occupation", "personality", "hobby", "color")
