@@ -17,6 +17,7 @@ from cards.options import ended, single
 from cards.terminal import show, terminal
 from cards.text import redactor
 from scoring import benchmarks
+from scoring.catalogue import catalogue
 from scoring.commands.compare import show_comparison
 from scoring.inference.load_options import LoadOptions, ModelName
 from scoring.inference.parallel import Processes
@@ -25,7 +26,7 @@ from scoring.report import read
 from scoring.report.conditions import failed, holding, parsed
 from scoring.report.context import next_steps
 from scoring.report.headlines import few_examples
-from scoring.report.terminal import catalogue, details, speed, summary
+from scoring.report.terminal import details, speed, summary
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:

@@ -8,8 +8,6 @@ from rich.text import Text
 from cards.numbers import Scale, formatted, interval, would_see
 from cards.terminal import text_table
 from cards.text import grouped
-from scoring import benchmarks
-from scoring.prompts import PROMPTS
 from scoring.report.headlines import (
     Comparison,
     answer,
@@ -26,19 +24,6 @@ from scoring.types import DATA, Measurement, Report
 WIDE = 120
 #: How many changes and agreements of a comparison, and texts of what it would have seen, fit on one screen of 24 lines.
 CHANGES, AGREEMENTS, SEEN = 15, 2, 7
-
-
-def catalogue() -> Iterator[str]:
-    """Lines with the name and summary of each benchmark and prompt."""
-    width = max(map(len, (*benchmarks.names(), *PROMPTS)))
-    yield "Benchmarks (--benchmarks):"
-    for name in benchmarks.names():
-        benchmark = benchmarks.get(name)
-        yield f"  {name:{width}}  {benchmark.summary} [{', '.join(benchmark.kinds)}]"
-    yield "With --chat (where listed) the context is the user's turn, and options or continuation begin the response;"
-    yield "of a transcript Q: … A: … the text after Q: is the user's turn, and the text after A: begins the response."
-    yield "Prompts (--prompt), or your own JSON file:"
-    yield from (f"  {name:{width}}  {prompt.summary}" for name, prompt in PROMPTS.items())
 
 
 def summary(report: Report, width: int) -> Grid:
