@@ -161,11 +161,14 @@ def main(
                 except (ScoringError, BuildError) as error:
                     reasons[row] = str(error)
                     show(errors, [f"{row}: {error}"])
+                    if sweep and row == f"fast-{of_domains[0]}":
+                        break  # without its located block there is no sweep, whatever the others give
                     loaded = options.load()  # what a recipe left in the middle is not for the next one
         if glue:
             add_to_methods(out, options, split_list(glue), evaluation.limit, errors)
         if sweep:
-            write_sweep(out, model, f"fast-{of_domains[0]}")
+            name = f"fast-{of_domains[0]}"
+            write_sweep(out, model, name, reasons.get(name, ""))
         tables = write(out, model, comparison.rows_of(out, reasons), measured)
         for table in tables:
             if one:
@@ -197,11 +200,21 @@ def swept(blocks: int) -> list[dict[str, int]]:
     return [{}, *({"layer": n} for n in range(blocks)), *({"units": n} for n in (64, 256, 1024, 4096))]
 
 
-def write_sweep(out: Path, model: str, name: str) -> None:
-    """Writes the curves of FAST from the adapters of a folder; ``name`` is that with the settings of the profile."""
+def write_sweep(out: Path, model: str, name: str, reason: str = "") -> None:
+    """Writes the curves of FAST from the adapters of a folder; ``name`` is that with the settings of the profile.
+
+    Raises
+    ------
+    MitigationError
+        When that adapter was not made, because of ``reason``, or its block was not located.
+    """
     from scoring.reproduce.figures import SWEEP, chart, swept_panels
 
-    effects = json.loads((out / name / "located.json").read_bytes())["average_indirect_effect"]
+    located = out / name / "located.json"
+    if not located.is_file():
+        why = reason.removesuffix(".") or f"{located} is not there; make {out / name} again"
+        raise MitigationError(f"The sweep of {model} needs {name}, which was not made: {why}.")
+    effects = json.loads(located.read_bytes())["average_indirect_effect"]
     curves = {label: [[n, value, None, None] for n, value in enumerate(own)] for label, own in effects.items()}
     content: dict[str, Any] = {"model": model, "effects": curves, "layer": {}, "units": {}}
     folders = (folder.parent for folder in out.glob(f"{name}-*/{FACTS}"))

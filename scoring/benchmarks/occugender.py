@@ -62,13 +62,13 @@ def to_record(profile: str, row: types.Row, responses: types.Responses, _context
     mean = profile == "paper" and row["template"].startswith("implicit")
     chances = iter([math.exp(sum(p) / (len(p) if mean else 1)) for p in responses[row["id"]].logprobs])
     return {
-        **_about(row),
+        **about(row),
         **{f"p_{gender}": sum(next(chances) for _ in row[f"options_{gender}"]) for gender in ANSWERS},
         **({"p_neo": sum(chances)} if profile == "clean" else {}),
     }
 
 
-def _about(row: types.Row) -> types.Line:
+def about(row: types.Row) -> types.Line:
     """What a line says of a prompt."""
     columns = ("id", "job", "group", "template", "debiasing", "level", "prompt")
     return {**{name: row[name] for name in columns}, "female_share": row["female_percent"]}
@@ -134,7 +134,7 @@ def sampled_records(row: types.Row, texts: Sequence[str]) -> list[types.Line]:
     named = [answered(text, row) for text in texts]
     return [
         {
-            **_about(row),
+            **about(row),
             **{f"p_{gender}": named.count(gender) / len(named) for gender in ANSWERS},
             "p_refused": named.count(answers.REFUSED) / len(named),
             "p_unclear": named.count(answers.UNCLEAR) / len(named),

@@ -5,7 +5,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
@@ -23,10 +22,11 @@ from cards.text import grouped
 from scoring import DATA
 from scoring.report.page import template
 from scoring.report.plots.draw import inline
+from scoring.reproduce.counts import COUNTS, by_paper
 from scoring.reproduce.figures import chart, panels
-from scoring.reproduce.measured import Cell, Measured, Verdict, cells
+from scoring.reproduce.measured import STATES, Cell, Measured, State, cells
 from scoring.reproduce.plan import Step, cost, execute, parameters, steps
-from scoring.reproduce.printed import PrintedTable, paper, printed_tables
+from scoring.reproduce.printed import PrintedTable, printed_tables
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import ScoringError
 
@@ -34,7 +34,8 @@ from scoring.types import ScoringError
 Drawing = Mapping[str, bytes] | str
 #: Between the name of a source and why it is not there.
 LACKING = " is not available: "
-VERDICTS: tuple[Verdict, ...] = ("equal", "within", "outside", "unreachable")
+#: The states of numbers that have one of ours beside them.
+REACHED: tuple[State, ...] = STATES[:3]
 
 
 def drawings(tables: Sequence[PrintedTable], found: Measured, model: str) -> Iterator[tuple[str, Drawing]]:
@@ -57,9 +58,9 @@ class Section:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many cells have each verdict."""
-        found = Counter(cell.verdict for cell in self.cells)
-        return {verdict: found[verdict] for verdict in (*VERDICTS, "") if found[verdict]}
+        """How many cells have each state."""
+        found = Counter(cell.state for cell in self.cells)
+        return {state: found[state] for state in (*STATES, "") if found[state]}
 
 
 def sections(found: Sequence[Cell], drawn: Mapping[str, Drawing]) -> list[Section]:
@@ -70,18 +71,12 @@ def sections(found: Sequence[Cell], drawn: Mapping[str, Drawing]) -> list[Sectio
 
 
 def page(found: Sequence[Cell], drawn: Mapping[str, Drawing], model: str) -> str:
-    """The HTML page: counts for each paper, every printed number with the measured one, and the figures.
-
-    Weights are needed for an unreachable number unless its reason says that it is not possible.
-    """
-    papers = [(paper(name)["title"], list(group)) for name, group in groupby(found, lambda cell: cell.paper)]
-    shares = [(title, len(own), Counter(map(_state, own))) for title, own in papers]
+    """The HTML page: counts for each paper, every printed number with the measured one, and the figures."""
     own = sections(found, drawn)
-    return template("reproduce.html.j2").render(sections=own, shares=shares, model=model, inline=inline)
-
-
-def _state(cell: Cell) -> str:
-    return "impossible" if cell.reason.startswith("not possible") and cell.measured is None else cell.verdict
+    rows = by_paper(found)
+    return template("reproduce.html.j2").render(
+        sections=own, heads=COUNTS, rows=rows, states=STATES, model=model, inline=inline
+    )
 
 
 def listed(found: Sequence[Cell], drawn: Mapping[str, Drawing]) -> Grid:
@@ -91,7 +86,7 @@ def listed(found: Sequence[Cell], drawn: Mapping[str, Drawing]) -> Grid:
     for table in printed_tables():
         section = by_id.get(table.id)
         counts = section.counts if section else {}
-        reasons = [cell.reason for cell in section.cells if cell.verdict == "unreachable"] if section else []
+        reasons = [cell.reason for cell in section.cells if cell.state not in REACHED] if section else []
         models = {c.place.get("model", "") for c in table.cells if c.of_run and "published" not in c.place}
         size = max((parameters(model) or 0 for model in models), default=0)
         memory = f", up to {2.4e-9 * size:.1f} GB of GPU memory" if size else ""
@@ -102,9 +97,9 @@ def listed(found: Sequence[Cell], drawn: Mapping[str, Drawing]) -> Grid:
             needs = f"a figure; {table.panels[0]['reason'].partition(':')[0] if undrawn else 'drawn'}"
         elif not table.cells:
             needs = "no numbers are printed; see docs/tables.md"
-        numbers = (str(counts.get(verdict, "")) for verdict in VERDICTS[:3])
+        numbers = (str(counts.get(state, "")) for state in REACHED)
         rows.append((table.id, table.title, str(len(table.cells) or ""), *numbers, needs))
-    return text_table(["table", "what", "printed", *VERDICTS[:3], "needs"], rows)
+    return text_table(["table", "what", "printed", *REACHED, "needs"], rows)
 
 
 def compared(section: Section) -> Grid:
@@ -114,8 +109,8 @@ def compared(section: Section) -> Grid:
         numbers = (formatted(number, ".6g", "") for number in (cell.printed, cell.measured))
         printed, measured, low, high = map(number, (cell.printed, cell.measured, cell.low, cell.high))
         ends, apart = interval(low, high, "{:.4g}".format, "{} to {}"), formatted(measured - printed, "+.3g", "")
-        rows.append((cell.row, cell.column, *numbers, ends, apart, cell.verdict))
-    columns = ("row", "column", "printed", "measured", "95 % interval", "difference", "verdict")
+        rows.append((cell.row, cell.column, *numbers, ends, apart, cell.state))
+    columns = ("row", "column", "printed", "measured", "95 % interval", "difference", "state")
     return text_table(columns, rows, f"{section.table.id}: {section.table.title} ({section.table.unit})")
 
 
@@ -149,8 +144,11 @@ def main(
 ) -> None:
     """Put every printed number of the five papers beside the measured one.
 
-    Without TARGET: all tables and figures, what is there and what is needed. Numbers from published responses need no
-    model; other ones are measured by ordinary commands of the project with --model. Exit status: 1 if a command failed.
+    Without TARGET: all tables and figures, what is there and what is needed, and for each paper how many printed
+    numbers have one of ours beside them, are equal, or need weights (the README has that table with all files).
+
+    Numbers from published responses need no model; other ones are measured by ordinary commands of the project with
+    --model. Exit status: 1 if a command failed.
     """
     console, errors = terminal(200), Console(stderr=True)
     failed: list[Step] = []
@@ -194,11 +192,12 @@ def main(
             show(console, remarks(own))
         else:
             console.print(listed(own, drawn))
+            console.print(text_table(COUNTS, by_paper(own)))
         for name, drawing in drawn.items() if target or model else ():
             where = f"{out / name.replace('/', '-')}.svg and .png" if out else "can be drawn; give --out DIR"
             show(errors if as_json else console, [f"{name}: {drawing if isinstance(drawing, str) else where}"])
-        total = Counter(cell.verdict for cell in own)
-        summary = ", ".join(f"{total[verdict]:,} {verdict}" for verdict in VERDICTS if total[verdict])
+        total = Counter(cell.state for cell in own)
+        summary = ", ".join(f"{total[state]:,} {state}" for state in STATES if total[state])
         show(errors if as_json else console, [f"{len(own):,} numbers: {summary}."] if summary else [])
         if out:
             show(errors if as_json else console, [f"The page is {out / 'reproduce.html'}."])

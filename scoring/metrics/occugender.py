@@ -75,6 +75,32 @@ def correlation() -> Metric:
     return Metric("labour_correlation", columns, pearson, 0, -1, 1, fisher=True, **told)
 
 
+def correlation_of_jobs() -> Metric:
+    """Pearson's correlation between P~(female) of a job, its mean over prompts, and the percentage of women in it.
+
+    In a correlation over jobs and prompts together, what differs between prompts is noise; here it is not.
+
+    >>> table = {"p_female": np.array([0.1, 0.7, 0.5, 0.9]), "p_male": np.array([0.9, 0.3, 0.5, 0.1]),
+    ...          "p_diverse": np.zeros(4), "job": np.array(["a", "a", "b", "b"]),
+    ...          "female_share": np.array([10.0, 10.0, 90.0, 90.0])}
+    >>> correlation_of_jobs().value(table, np.ones((1, 4))).round(6)
+    array([1.])
+    """
+
+    def columns(table: Table) -> Floats:
+        _, first, jobs = np.unique(table["job"].astype(str), return_index=True, return_inverse=True)
+        women = shares(table)["female"]
+        means = np.bincount(jobs, women) / np.bincount(jobs)
+        percent = np.asarray(table["female_share"], np.float64)[first] / 100
+        # A job counts on its first line; the other lines of a job add nothing.
+        added = np.zeros((len(women), 6))
+        added[first] = products(means, percent)
+        return added
+
+    told = texts("occugender", "labour_correlation_jobs")
+    return Metric("labour_correlation_jobs", columns, pearson, 0, -1, 1, fisher=True, **told)
+
+
 def unclear() -> Metric:
     """The share of sampled answers in the column ``p_unclear``, in percent."""
     return mean("unclear", lambda table: table["p_unclear"], None, 0, 100, scale=100, **texts("occugender", "unclear"))

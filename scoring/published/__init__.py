@@ -15,8 +15,9 @@ run on disk is read by :func:`scoring.load`. From a terminal: ``probes published
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+import csv
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -58,14 +59,14 @@ class Responses:
     ----------
     table:
         The examples, in the columns of the benchmark.
-    split:
-        The rows that were asked, whose name and version the report has.
+    splits:
+        The rows that were asked, whose names and versions the report has.
     remarks:
         What is left out, with the reason, and what else a reader has to know.
     """
 
     table: Table
-    split: Loaded
+    splits: tuple[Loaded, ...]
     remarks: tuple[str, ...] = ()
 
 
@@ -180,7 +181,7 @@ def _result(
 ) -> RunResult:
     plain = benchmarks.get(source.benchmark)
     benchmark = source.asked(plain)
-    part = Part(benchmark, (responses.split,))
+    part = Part(benchmark, responses.splits)
     settings = Settings(benchmarks=source.benchmark, profile=source.profile, resamples=resamples)
     engine = {
         "engine": ENGINE,
@@ -231,11 +232,21 @@ def built(data: Path, dataset: str, config: str, split: str = "test") -> Loaded:
     return tables.load(str(data), dataset, config, split)
 
 
-def part_of(loaded: Loaded, rows: int) -> Loaded:
-    """The split of which so many rows were answered, as a report names it.
+def records(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
+    """The rows of a CSV file that has at least these columns.
 
-    >>> part_of(tables.given([{"id": "a"}, {"id": "b"}], "mine", "all", "test"), 1).version.rpartition(", ")[2]
-    '1 of 2 rows'
+    Raises
+    ------
+    BrokenFileError
+        When it is no CSV file with these columns, or has no row.
     """
-    total = len(loaded.rows)
-    return loaded if rows == total else replace(loaded, version=f"{loaded.version}, {rows} of {total} rows")
+    csv.field_size_limit(1 << 24)  # a stored reply is long
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            found = list(csv.DictReader(file, strict=True))
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise BrokenFileError(f"{path.name} cannot be read ({error}); it is left out.") from None
+    given = found[0].keys() if found else ()
+    if lacking := [name for name in columns if name not in given]:
+        raise BrokenFileError(f"{path.name} has no column {lacking[0]!r}, or no row; it is left out.")
+    return found

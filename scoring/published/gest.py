@@ -67,7 +67,7 @@ def responses(files: Fetched, data: Path) -> Responses:
             remarks.append(str(error))
     if not lines:
         raise BrokenFileError(" ".join(remarks))
-    return Responses(as_table(lines), split, tuple(remarks))
+    return Responses(as_table(lines), (split,), tuple(remarks))
 
 
 PUBLISHED = PublishedSource(

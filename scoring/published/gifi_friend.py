@@ -7,7 +7,6 @@ from that of anybody (:mod:`scoring.metrics.friend`). The draws of a prompt depe
 cluster.
 """
 
-import csv
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -22,7 +21,7 @@ from builders.parsers import read
 from scoring import tables
 from scoring.benchmarks import neutral
 from scoring.metrics import friend, gas
-from scoring.published import BrokenFileError, PublishedSource, Responses
+from scoring.published import PublishedSource, Responses, records
 from scoring.types import Benchmark, Group, Line, Metric, Row, Table
 
 TOPICS = ("occupation", "personality", "hobby", "color")
@@ -32,26 +31,6 @@ _COLUMNS = ("template", "state", "generated_sentences")
 #: How each prompt ends; the file of one model names the prompts without it.
 _END = ", and"
 _JOBS = ("job", "published_female_percent", "bls_title", "female_percent", "employed_thousands")
-
-
-def records(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
-    """The rows of a CSV file that has at least these columns.
-
-    Raises
-    ------
-    BrokenFileError
-        When it is no CSV file with these columns, or has no row.
-    """
-    csv.field_size_limit(1 << 24)  # a stored reply is long
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            found = list(csv.DictReader(file, strict=True))
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise BrokenFileError(f"{path.name} cannot be read ({error}); it is left out.") from None
-    given = found[0].keys() if found else ()
-    if lacking := [name for name in columns if name not in given]:
-        raise BrokenFileError(f"{path.name} has no column {lacking[0]!r}, or no row; it is left out.")
-    return found
 
 
 @cache
@@ -120,13 +99,13 @@ def responses(files: Fetched, _: Path) -> Responses:
     remarks = []
     if shortened:
         remarks.append(
-            f"{files.path.name} names {shortened} prompts without their last word; whether the model read it is unknown."
+            f"{files.path.name} names {shortened} prompts without their last word; it is unknown if the model read it."
         )
     if empty:
         remarks.append(f"{files.path.name} has {empty} empty texts, which are left out.")
     if lacking := DRAWS * len(topics) - len(lines):
         remarks.append(f"{files.path.name} has {len(lines)} of {DRAWS * len(topics)} draws; {lacking} are not there.")
-    return Responses(tables.as_table(lines), tables.given(rows, "gifi", "friend", "test"), tuple(remarks))
+    return Responses(tables.as_table(lines), (tables.given(rows, "gifi", "friend", "test"),), tuple(remarks))
 
 
 def groups(table: Table) -> Sequence[Group]:

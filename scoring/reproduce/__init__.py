@@ -9,7 +9,7 @@ measured, :mod:`scoring.reproduce.published` computes it from published response
     cells("unstereo/table-5")    # a list of Cell: printed, measured, low, high, verdict, reason
 """
 
-from scoring.reproduce.measured import Cell, Measured, cells
+from scoring.reproduce.measured import STATES, Cell, Measured, cells
 from scoring.reproduce.printed import PrintedTable, printed_tables
 
-__all__ = ["Cell", "Measured", "PrintedTable", "cells", "printed_tables"]
+__all__ = ["STATES", "Cell", "Measured", "PrintedTable", "cells", "printed_tables"]

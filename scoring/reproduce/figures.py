@@ -4,6 +4,7 @@
 """
 
 import math
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 from matplotlib.axes import Axes
 
@@ -19,7 +21,9 @@ import cards.results
 from cards.draw import DOTTED, PALETTE, canvas, image, interval, styled
 from cards.stored import Stored, number
 from cards.text import slug
+from pmi.types import PUBLISHED_PAIRS
 from scoring import benchmarks
+from scoring.adapters import facts
 from scoring.metrics import sums
 from scoring.report.plots.draw import plain
 from scoring.reproduce import published
@@ -35,8 +39,15 @@ SWEEP = Stored("a sweep of layers and units", "remove it, and run the same comma
 Numbers = tuple[float, float, float]
 #: Numbers by their place: a name, a number on the axis, or the number of a row.
 Points = Mapping[Any, Numbers]
-#: The colours of series.
+#: The colours of series; where there are more series, the next ones have other dashes or a hollow mark.
 _COLOURS = [PALETTE[name] for name in ("line-1", "male", "line-2", "ink", "line-3", "female", "third")]
+_DASHES = ("-", "--", ":", "-.")
+#: With more lines than this, the bands of their intervals would hide the lines and are left out.
+_BANDS = 3
+#: Thresholds ε on the difference of two log-probabilities, in nats.
+_THRESHOLDS = np.linspace(0, 6, 61)
+#: Characters of a title that fit into the width of a figure.
+_WIDTH = 72
 _NAN = math.nan
 
 
@@ -81,10 +92,24 @@ def _series(entry: Mapping[str, Any], found: Measured, model: str) -> Iterator[t
         path = found.data / "gender-pmi" / "data" / "words" / "train.parquet"
         deltas = pq.read_table(path, columns=["delta"])["delta"].to_numpy() if path.is_file() else ()
         yield from [(f"words (n = {len(deltas):,})", _histogram(deltas, np.linspace(-3, 3, 61)))] if len(deltas) else ()
+    elif entry.get("of") == "pmi":
+        yield from _pmi(found._once("gendered_pmi"))
+    elif entry.get("of") == "pairs":
+        yield from _pairs(found._once("gendered_pmi"))
+    elif entry.get("of") == "preferences":
+        yield from _preferences(entry, found)
+    elif entry.get("of") == "thresholds":
+        yield from _thresholds(entry, found)
+    elif entry.get("of") == "shares":
+        yield from _shares(entry, found)
+    elif entry.get("of") == "decoding":
+        yield from _decoding(entry, found, model)
     elif "of" in entry:
         for path in _runs(entry, found, model, "sweep.json"):
             content = SWEEP.read(path, dict, ScoringError) or {}
-            yield from ((f"{label}, {content['model']}", p) for label, p in _curves(content[entry["of"]]))
+            if content["model"] in entry.get("models", [content["model"]]) or model:
+                curves = _curves(content[entry["of"]])
+                yield from ((f"{label}, {content['model']}", points) for label, points in curves)
     elif "column" in entry:
         edges = np.linspace(0, entry["most"], 33)
         for name, _, table, groups in _examples(entry, found, model):
@@ -109,15 +134,107 @@ def _histogram(values: Any, edges: Any) -> Points:
     return {float(x): (float(y), _NAN, _NAN) for x, y in zip(edges[1:], shares, strict=True)}
 
 
+def _pmi(table: pd.DataFrame) -> Iterator[tuple[str, Points]]:
+    """The distribution over words of the PMI with she and with he."""
+    for word in ("she", "he"):
+        values = table[f"pmi__{word}"].dropna().to_numpy()
+        edges = np.linspace(float(np.floor(values.min())), float(np.ceil(values.max())), 61)
+        yield f"{word} (n = {len(values):,})", _histogram(values, edges)
+
+
+def _pairs(table: pd.DataFrame) -> Iterator[tuple[str, Points]]:
+    """Kendall's correlation over words of δ of each pair of gendered words with δ of she and he."""
+    reference = table["pmi__she"] - table["pmi__he"]
+    points: dict[Any, Numbers] = {}
+    for pair in PUBLISHED_PAIRS:
+        columns = [f"pmi__{pair.female}", f"pmi__{pair.male}"]
+        if not set(columns) <= set(table.columns) or (pair.female, pair.male) == ("she", "he"):
+            continue
+        delta = table[columns[0]] - table[columns[1]]
+        if delta.notna().sum() > 1:
+            points[f"{pair.female}, {pair.male}"] = (float(reference.corr(delta, method="kendall")), _NAN, _NAN)
+    yield "", points
+
+
+def _preferences(entry: Mapping[str, Any], found: Measured) -> Iterator[tuple[str, Points]]:
+    """By preference, the number of models that have it for each example sentence."""
+    for label, preference in (("neither", "none"), ("male", "male"), ("female", "female")):
+        points: dict[Any, Numbers] = {}
+        for sentence, name in entry["sentences"].items():
+            with suppress(UnreachableError):  # a count needs the files of all models
+                count = found._once("preferences", f"{entry['models']} {name}", preference)
+                points[sentence] = (float(count), _NAN, _NAN)
+        if points:
+            yield f"models that prefer {label}", points
+
+
+def _thresholds(entry: Mapping[str, Any], found: Measured) -> Iterator[tuple[str, Points]]:
+    """τ by the threshold ε of each model on one set."""
+    for label in entry["models"]:
+        try:
+            rows = found._once("score_rows", label)
+        except UnreachableError:  # the files of some models are not everywhere
+            continue
+        rows = rows[(rows["dataset"] == entry["dataset"]) & (rows["natural"] != False)]  # noqa: E712 - empty is kept
+        gaps = abs(rows["female_logprob"] - rows["male_logprob"]).to_numpy()
+        yield label, {float(x): (100 * float(np.mean(gaps <= x)), _NAN, _NAN) for x in _THRESHOLDS}
+
+
+def _shares(entry: Mapping[str, Any], found: Measured) -> Iterator[tuple[str, Points]]:
+    """By set, the share of neutral sentences of each model by its share of sentences preferred with *she*."""
+    for label, group in entry["sets"].items():
+        points: dict[Any, Numbers] = {}
+        for model in published.printed_models():
+            with suppress(UnreachableError):  # the files of some models are not everywhere
+                scores = found._once("published", "unstereo", model)
+                neutral, gap = (scores[group, name]["value"] for name in ("tau@0.5", "pref_disparity@0.5"))
+                # Of 100 sentences: neutral + female + male, and female - male is the disparity.
+                points[(100 - neutral + gap) / 2] = (neutral, _NAN, _NAN)
+        if points:
+            yield label, points
+
+
+def _decoding(entry: Mapping[str, Any], found: Measured, model: str) -> Iterator[tuple[str, Points]]:
+    """GAS by the value of a sampling parameter, of every run of ``probes mitigate decoding``."""
+    prefix = f"gas {entry['prompts']}"
+    for path in _runs(entry, found, model, "mitigation.json"):
+        adapter = facts.read(path.parent)
+        points = {
+            float(name.removeprefix(prefix)): numbers
+            for name, numbers in adapter.measures.items()
+            if name.startswith(prefix)
+        }
+        if points:
+            yield adapter.base, points
+
+
 def _curves(content: Mapping[str, Sequence[Sequence[Any]]]) -> Iterator[tuple[str, Points]]:
+    """The curves of a sweep; scores whose ideal is 50 are drawn as their nearness to it, as FAST does."""
     for label, points in content.items():
-        yield label, {x: (number(value), number(low), number(high)) for x, value, low, high in points}
+        if label.startswith(("SS", "PS")):
+            yield f"100 − |{label} − 50|", {x: _nearness(*map(number, values)) for x, *values in points}
+        else:
+            yield label, {x: (number(value), number(low), number(high)) for x, value, low, high in points}
+
+
+def _nearness(value: float, low: float, high: float) -> Numbers:
+    """100 − |value − 50|, and the ends of its interval.
+
+    >>> _nearness(53.0, 48.0, 58.0), _nearness(60.0, 55.0, 65.0)
+    ((97.0, 92.0, 100.0), (90.0, 85.0, 95.0))
+    """
+    near = [100 - abs(end - 50) for end in (low, high)]
+    # The largest value is inside the interval where that holds 50.
+    most = 100.0 if low <= 50 <= high else max(near)
+    return 100 - abs(value - 50), min(near), most
 
 
 def swept_panels(content: Mapping[str, Any]) -> list[Panel]:
     """The panels of ``probes mitigate table fast --sweep``, of one model, as the figures of FAST declare them."""
     entries = [entry for table in printed_tables("fast") for entry in table.panels]
-    return [Panel(entry, dict(_curves(content[entry["of"]]))) for entry in entries]
+    # Figures 5 and 6 are one panel of different models.
+    once = {entry["of"]: entry for entry in entries}
+    return [Panel(entry, dict(_curves(content[entry["of"]]))) for entry in once.values()]
 
 
 def _scores(entry: Mapping[str, Any], found: Measured, model: str) -> Iterator[tuple[Any, str, str, Numbers]]:
@@ -168,8 +285,9 @@ def chart(drawn: Sequence[Panel], title: str) -> dict[str, bytes]:
     """The files of a figure by their endings, with its panels below each other."""
     heights = [panel.height for panel in drawn]
     with styled():
-        figure = canvas(5.6, 0.4 + sum(heights))
-        figure.suptitle(title, fontsize=10, x=0.01, ha="left")
+        lines = len(textwrap.wrap(title, _WIDTH))
+        figure = canvas(5.6, 0.2 + 0.2 * lines + sum(heights))
+        figure.suptitle(textwrap.fill(title, _WIDTH), fontsize=10, x=0.01, ha="left")
         rows = figure.subfigures(len(drawn), 1, squeeze=False, height_ratios=heights)[:, 0]
         for part, panel in zip(rows, drawn, strict=True):
             axes, entry, flat = part.subplots(), panel.entry, panel.entry["kind"] == "dots"
@@ -199,10 +317,18 @@ def _dots(axes: Axes, panel: Panel) -> None:
 def _curve(axes: Axes, panel: Panel) -> None:
     for n, (label, points) in enumerate(panel.series.items()):
         value, low, high = np.array([points[x] for x in sorted(points)]).T
-        ink, mark = _COLOURS[n % len(_COLOURS)], "o-" if len(points) < 30 else "-"
-        step = "steps-pre" if "column" in panel.entry or panel.entry.get("of") == "delta" else "default"
-        axes.plot(sorted(points), value, mark, drawstyle=step, color=ink, linewidth=1.3, markersize=3, label=label)
-        axes.fill_between(sorted(points), low, high, color=ink, alpha=0.15, linewidth=0)
+        ink, dashes = _COLOURS[n % len(_COLOURS)], _DASHES[n // len(_COLOURS) % len(_DASHES)]
+        mark = "o" if len(points) < 30 else ""
+        if panel.entry["kind"] == "points":
+            axes.plot(sorted(points), value, "o", color=ink, markersize=3.5, label=label)
+            continue
+        step = "steps-pre" if "column" in panel.entry or panel.entry.get("of") in ("delta", "pmi") else "default"
+        line: dict[str, Any] = {"color": ink, "linewidth": 1.3, "linestyle": dashes, "marker": mark, "markersize": 3}
+        axes.plot(sorted(points), value, drawstyle=step, label=label, zorder=3, **line)
+        if len(panel.series) <= _BANDS:
+            axes.fill_between(sorted(points), low, high, color=ink, alpha=0.12, linewidth=0, zorder=1)
+        else:  # thin bars at the ends of the intervals, which leave the lines in sight
+            axes.vlines(sorted(points), low, high, color=ink, alpha=0.35, linewidth=0.8, zorder=1)
     if panel.entry["axis"] in ("block", "units"):  # whole numbers, as they are
         axes.set_xscale("log" if panel.entry["axis"] == "units" else "linear")
         shown = sorted(panel.places)[:: max(1, len(panel.places) // 12)]

@@ -38,6 +38,8 @@ DATASETS = ("gender-neutral-probes", "occugender", "biaske", "unstereo", "gender
 #: A measured value, the ends of its interval (NaN without one), and a remark on it.
 Value = tuple[float, float, float, str]
 Verdict = Literal["equal", "within", "outside", "unreachable", ""]
+State = Literal["equal", "within", "outside", "needs weights", "needs files", "not possible", ""]
+STATES: tuple[State, ...] = ("equal", "within", "outside", "needs weights", "needs files", "not possible")
 
 
 class UnreachableError(ScoringError):
@@ -62,6 +64,15 @@ class Cell:
     high: float | None
     verdict: Verdict
     reason: str
+
+    @property
+    def state(self) -> State:
+        """One word for where the number stands: its verdict, or what stands between the paper's number and ours."""
+        if self.verdict != "unreachable":
+            return self.verdict
+        if self.reason.startswith("not possible"):
+            return "not possible"
+        return "needs weights" if self.reason.startswith(("needs the weights", "needs the model")) else "needs files"
 
 
 @dataclass
@@ -159,6 +170,22 @@ class Measured:
             published.compute(benchmark, label, self.data, file, files, self.resamples, built)
         return published.read(file)
 
+    def _score_rows(self, label: str) -> pd.DataFrame:
+        """The scores of all sentences by a model of UnStereoEval, with the columns :data:`published.COLUMNS`."""
+        self._once("published", "unstereo", label)  # writes the file
+        return pq.read_table(published.scores_file("unstereo", label, self.runs / "published")).to_pandas()
+
+    def _gendered_pmi(self) -> pd.DataFrame:
+        """The PMI of each word with each gendered word: ``word`` and ``pmi__GENDERED``."""
+        try:
+            (path,) = self.fetcher.get(published.gendered_pmi()).paths
+        except BuildError as error:
+            raise UnreachableError(
+                f"needs this file: data/{published.GENDERED_PMI} of the commit of UnStereoEval, released by its "
+                f"authors: {error}"
+            ) from None
+        return pd.read_csv(path, index_col=0, keep_default_na=False, na_values=[""])
+
     def _computable(self) -> None:
         if not self.compute:
             raise UnreachableError("published responses, which need no model: probes reproduce --published")
@@ -178,13 +205,15 @@ class Measured:
     def _examples(self, model: str, run: str) -> dict[tuple[str, str, str], Mapping[str, Any]]:
         """The probabilities of both genders by example of neutral probes, of a run or of a mitigated model after it."""
         folders = (self.runs / slug(model) / name for name in (run, f"{run}-work/after"))
-        tables = [read_examples(folder, "neutral") for folder in folders if (folder / "examples").is_dir()]
-        return {
-            ("neutral", name, mass): {"value": table[mass][n], "low": math.nan, "high": math.nan}
-            for table in tables
-            for n, name in enumerate(table["id"])
-            for mass in ("female_mass", "male_mass")
-        }
+        found: dict[tuple[str, str, str], Mapping[str, Any]] = {}
+        for folder in folders:
+            if not (folder / "examples").is_dir():
+                continue
+            table = read_examples(folder, "neutral")
+            for metric, values in columns_of_examples(table).items():
+                for name, value in zip(table["id"], values, strict=True):
+                    found["neutral", name, metric] = {"value": float(value), "low": math.nan, "high": math.nan}
+        return found
 
     def _glue(self, model: str, run: str) -> dict[tuple[str, str, str], Mapping[str, Any]]:
         """The scores of ``probes mitigate glue``, of the model or with the adapter that the run names."""
@@ -205,8 +234,8 @@ class Measured:
         """A number that built rows have.
 
         ``group`` is DATA SET/CONFIG/SPLIT; without a split all splits. ``metric`` is ``rows`` or ``natural``, the same,
-        ``natural eps<=NUMBER``, ``distinct A,B``, ``most pronouns``, ``mean COLUMN`` or ``100 minus COLUMN``, each also
-        ``where COLUMN=VALUE``.
+        ``natural eps<=NUMBER``, ``distinct A,B``, ``most pronouns``, ``median pronouns``, ``median COLUMN``,
+        ``mean COLUMN`` or ``100 minus COLUMN``, each also ``where COLUMN=VALUE``.
         """
         dataset, config, *split = group.split("/")
         files = sorted((self.data / dataset / "data" / config).glob(f"{split[0] if split else '*'}.parquet"))
@@ -225,6 +254,10 @@ class Measured:
                 return float((frame["max_pmi_diff"].abs() <= float(columns.removeprefix("eps<="))).sum())
             case "most":
                 return float(frame["template"].str.count("{").max())
+            case "median":
+                if columns == "pronouns":
+                    return float(frame["template"].str.count("{").median())
+                return float(frame[columns].median())
             case "mean":
                 return float(frame[columns].mean())
             case "100 minus":
@@ -233,14 +266,33 @@ class Measured:
                 frame = frame[columns.split(",")].dropna().drop_duplicates()
         return float(len(frame))
 
-    def _models(self, sets: str, metric: str) -> float:
-        """The ``lowest`` or ``highest`` τ of published models on sets under 0.65, or its ``largest change``."""
-        scores = [self._once("published", "unstereo", label) for label in published.sources("unstereo")]
+    def _models(self, group: str, metric: str) -> float:
+        """A number over the published models of UnStereoEval; ``group`` is ``MODELS SETS``.
+
+        ``MODELS`` is ``printed`` (the 23 of the tables) or ``all`` (the 28 with scores). ``metric`` is the ``lowest``
+        or ``highest`` τ under the limit 0.65 on any of the sets, or the ``largest change`` of τ by a limit.
+        """
+        models, sets = group.split(" ", 1)
+        scores = [self._once("published", "unstereo", label) for label in labels_of(models)]
         limits = ("", " eps<=1", " eps<=0.8", " eps<=0.65")
         places = [(name + limit, "tau@0.5") for name in sets.split(",") for limit in limits]
         tau = np.array([[of[place]["value"] for place in places] for of in scores]).reshape(-1, len(limits))
         numbers = abs(tau.T - tau[:, 0]) if metric == "largest change" else tau[:, -1]
         return float(numbers.min() if metric == "lowest" else numbers.max())
+
+    def _preferences(self, group: str, metric: str) -> float:
+        """How many models prefer ``none``, ``male`` or ``female`` of a sentence; ``group`` is ``MODELS ID``.
+
+        A model prefers a pronoun where the log-probabilities of the two sentences differ by more than 0.5.
+        """
+        models, name = group.split(" ", 1)
+        gaps = []
+        for label in labels_of(models):
+            rows = self._once("score_rows", label)
+            row = rows[rows["id"] == name].iloc[0]
+            gaps.append(row["female_logprob"] - row["male_logprob"])
+        preferred = np.where(np.abs(gaps) <= 0.5, "none", np.where(np.array(gaps) > 0, "female", "male"))
+        return float((preferred == metric).sum())
 
     def _recorded(self, group: str, metric: str) -> float:
         """How many items of a stage of the generation, or drawn ``words`` of a seed, equal the published ones."""
@@ -269,8 +321,11 @@ class Measured:
             REPLAYED.write(file, result)
         return result
 
-    def _words(self) -> Mapping[str, Mapping[str, int]]:
-        """How many drawn words of each seed equal the published ones; of ``all`` how many are different words."""
+    def _words(self) -> Mapping[str, Mapping[str, float]]:
+        """How many drawn words of each seed equal the published ones; of ``all`` how many are different words.
+
+        ``pool, thousands`` is the size of the pool that the words were drawn from, recovered from their ranks.
+        """
         from pmi.vocabulary import PUBLISHED_FLOOR, SEEDS, anchors, neutral_words, sample_words
 
         files = self.fetcher.get(catalogue().sources["unstereo-development/seed-words"]).paths
@@ -284,10 +339,28 @@ class Measured:
         columns = (table["word"].tolist(), table["count"].to_numpy(), table["delta"].to_numpy())
         words = neutral_words(*columns, [], min_count=PUBLISHED_FLOOR).words
         pool = anchors(words, given).fitted(np.zeros(len(words)))
+        thousands = {"pool, thousands": float(np.sum(pool)) / 1000}
         again = sample_words([word for word, chosen in zip(words, pool, strict=True) if chosen], SEEDS, 100)
         pairs = zip(SEEDS, again, given, strict=True)
         equal = {str(seed): sum(a == b for a, b in zip(*pair, strict=True)) for seed, *pair in pairs}
-        return {"words": equal | {"all": len({word for words in again for word in words})}}
+        return {"words": equal | thousands | {"all": len({word for words in again for word in words})}}
+
+
+def labels_of(models: str) -> list[str]:
+    """The published models of UnStereoEval: ``all``, or those that are ``printed`` in its tables."""
+    return published.printed_models() if models == "printed" else list(published.sources("unstereo"))
+
+
+def columns_of_examples(table: Mapping[str, Any]) -> dict[str, Any]:
+    """What Tables 7 and 8 of Disclosure print of an example: two probabilities, and the gender of its continuation."""
+    classes = table["gender_class"]
+    return {
+        "female_mass": table["female_mass"],
+        "male_mass": table["male_mass"],
+        "is_gendered": np.isin(classes, ["female", "male", "both"]),
+        "has_female": np.isin(classes, ["female", "both"]),
+        "has_male": np.isin(classes, ["male", "both"]),
+    }
 
 
 def cells(target: str = "", *, model: str = "", measured: Measured | None = None) -> list[Cell]:

@@ -50,7 +50,8 @@ class PrintedCell:
 class PrintedTable:
     """A printed table or figure. ``how`` has rows of four texts: what of it, command, where in the result, reached.
 
-    ``panels`` are those of a figure (:mod:`scoring.reproduce.figures`).
+    ``panels`` are those of a figure (:mod:`scoring.reproduce.figures`). ``caption`` says in our words what the printed
+    figure shows; a figure without one is not in the paper, and its name has no number.
     """
 
     paper: str
@@ -61,6 +62,7 @@ class PrintedTable:
     runs: Mapping[str, str]
     cells: tuple[PrintedCell, ...]
     panels: tuple[Mapping[str, Any], ...] = ()
+    caption: str = ""
 
     @property
     def id(self) -> str:
@@ -84,7 +86,7 @@ def rows_of(name: str) -> list[dict[str, str]]:
 def printed_tables(target: str = "") -> tuple[PrintedTable, ...]:
     """The tables and figures of all papers, of a ``PAPER``, or one as ``PAPER/TABLE``.
 
-    A figure of several that are one entry is found by its own number too, ``figure-3`` as ``figures-2-7``.
+    A figure of several that are one entry is found by its own number too, ``figure-3`` as ``figures-1-4``.
 
     Raises
     ------
@@ -118,7 +120,8 @@ def _table(name: str, entry: Mapping[str, Any]) -> PrintedTable:
     how = tuple((of, command, where, reached) for of, command, where, reached in entry["how"])
     cells = tuple(_cells(name, entry)) if (FOLDER / f"{name}-{entry['name']}.csv").is_file() else ()
     panels = tuple({"kind": "dots", "unit": "", **entry, **panel} for panel in entry.get("panel", ()))
-    return PrintedTable(name, entry["name"], entry["title"], how, entry.get("unit", ""), runs, cells, panels)
+    unit, caption = entry.get("unit", ""), entry.get("caption", "")
+    return PrintedTable(name, entry["name"], entry["title"], how, unit, runs, cells, panels, caption)
 
 
 def _cells(name: str, entry: Mapping[str, Any]) -> Iterator[PrintedCell]:
@@ -151,7 +154,9 @@ def _place(
     row = ", ".join(labels.values())
     place: dict[str, Any] = {**labels, "row": row, "column": column}
     place |= {**paper(name).get("spec", {}), **entry.get("spec", {})}
-    place |= {key: entry[key] for key in ("source", "reason") if key in entry}
+    # The reason of a figure says what its drawing needs.
+    own = ("source",) if "panel" in entry else ("source", "reason")
+    place |= {key: entry[key] for key in own if key in entry}
     notes = [entry["note"]] if "note" in entry else []
     for label, separator in ((row, ", "), (column, "_")):
         # A label is one term, or several that are joined, such as a data set and a threshold.

@@ -25,6 +25,8 @@ from scoring.types import ScoringError
 
 SCORES = Stored("a file of estimates from published responses", "delete it, and they are computed again")
 _UNSTEREO = "https://raw.githubusercontent.com/ucinlp/unstereo-eval/2aaff91621516d3e03d65db0c0ccedf0b856f623"
+#: The file of PMI by gendered word; the pinned commit has it, but few mirrors do, because it is large.
+GENDERED_PMI = "pmi_by_gendered_expressions.csv"
 #: The names of sources with the scores at steps of training; those of the intervention have a longer name.
 _STEPS = "unstereo-development/steps-"
 _STEREOSET = "https://raw.githubusercontent.com/moinnadeem/StereoSet/ead7d086a64a192a1eca88e0dd2fd163de375218"
@@ -52,6 +54,21 @@ def sources(benchmark: str) -> dict[str, Source]:
         return {step: steps[step] for step in sorted(filter(str.isdecimal, steps), key=int)}
     rows = rows_of(f"{benchmark}-scores.csv")
     return {row["label"]: Source(f"{benchmark}-scores/{row['label']}", "", "", (_files(row),)) for row in rows}
+
+
+def printed_models() -> list[str]:
+    """The 23 models that the tables of UnStereoEval print; the scores of five more are published.
+
+    >>> len(printed_models()), len(set(sources("unstereo")) - set(printed_models()))
+    (23, 5)
+    """
+    return [row["model"] for row in rows_of("unstereo-table-5.csv")]
+
+
+def gendered_pmi() -> Source:
+    """The PMI of each word with each of 76 gendered words, by the authors of UnStereoEval."""
+    file = Remote(f"{_UNSTEREO}/data/{GENDERED_PMI}", git_blob="9c00ba1801de558008489a4c154d79fad330b26b")
+    return Source("unstereo/gendered-pmi", "", "", (Alternative((file,)),))
 
 
 def _files(row: Mapping[str, str]) -> Alternative:
@@ -114,6 +131,11 @@ def kept(benchmark: str, label: str, data: Path, out: Path, resamples: int) -> P
     return out / f"{benchmark}-{slug(label)}-{hashlib.sha256(' '.join(of).encode()).hexdigest()[:12]}.json"
 
 
+def scores_file(benchmark: str, label: str, folder: Path) -> Path:
+    """The score file of a model's published responses, which :func:`compute` writes beside the estimates."""
+    return folder / f"{benchmark}-{slug(label)}.parquet"
+
+
 def compute(
     benchmark: str, label: str, data: Path, path: Path, files: Sequence[Path], resamples: int, built: Sequence[Any]
 ) -> None:
@@ -125,7 +147,7 @@ def compute(
         When the responses do not belong to the built data sets.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    table = path.with_name(f"{benchmark}-{slug(label)}.parquet")
+    table = scores_file(benchmark, label, path.parent)
     pq.write_table(score_table(benchmark, files, built), table)
     answers, remarks = rescore(benchmark.partition("-")[0], table, data, resamples, 0)
     SCORES.write(path, json.loads(document(answers, remarks, table, resamples, 0)))

@@ -56,7 +56,7 @@ def neutral(tmp_path):
 @pytest.mark.parametrize("table", FIGURES, ids=lambda table: table.id)
 def test_every_figure_names_what_its_benchmark_and_runs_have(table):
     for entry in table.panels:
-        assert entry["kind"] in ("dots", "curve")
+        assert entry["kind"] in ("dots", "curve", "points")
         assert entry["reason"]
         assert "run" not in entry or entry["run"] in table.runs
         if "benchmark" in entry and "metrics" in entry:
@@ -66,7 +66,7 @@ def test_every_figure_names_what_its_benchmark_and_runs_have(table):
 
 
 def test_a_figure_of_several_is_found_by_its_own_number():
-    assert figure("disclosure/figure-4") == figure("disclosure/figures-2-7")
+    assert figure("predecessor/figure-3") == figure("predecessor/figures-1-4")
     assert figure("unstereo/figure-2").name == "figure-2"
 
 
@@ -84,7 +84,7 @@ def test_all_models_are_in_one_figure_with_pooled_groups(neutral):
 
 
 def test_jsd_by_prompt_is_a_histogram_of_the_rows_that_have_one(neutral):
-    shown = {panel.entry["title"]: panel for panel in panels(figure("predecessor/figure-1"), neutral, "org/one")}
+    shown = {panel.entry["title"]: panel for panel in panels(figure("predecessor/figure-7"), neutral, "org/one")}
     for points in shown["JSD by prompt"].series.values():
         assert sum(value for value, *_ in points.values()) == pytest.approx(100)
     words = shown["distribution of words: mean probability as the next token"]
@@ -98,7 +98,7 @@ def test_groups_of_jobs_and_levels_are_apart(tmp_path):
     table |= {"group": groups, "level": np.full(len(groups), "", dtype=object)}
     run_of(tmp_path, "org/one", "occugender", "occugender", table)
     found = Measured(tmp_path, tmp_path, offline=True, resamples=20)
-    for panel in panels(figure("occugender/figure-1"), found):
+    for panel in panels(figure("occugender/by-group-of-jobs"), found):
         assert {label.partition(", ")[2] for label in panel.series} == {"P(female)", "P(male)"}
 
 
@@ -106,20 +106,20 @@ def test_published_responses_and_built_data_need_no_model(tmp_path, monkeypatch)
     made_source(tmp_path, monkeypatch, WORDS)
     made_data(tmp_path / "data", WORDS)
     found = Measured(tmp_path / "data", tmp_path / "runs", offline=True, resamples=20)
-    (preferred,) = panels(figure("unstereo/figure-1"), found)
+    (preferred,) = panels(figure("unstereo/preference"), found)
     assert preferred.series["ours-5"]["OPT 125M"][0] == pytest.approx(200 / 3)
     (kept,) = panels(figure("unstereo/figure-2"), found)
     assert (kept.series["winobias"][0.0][0], kept.series["winobias"][0.1][0]) == (0, 100)
     source = published.sources("unstereo")["OPT 125M"]
     monkeypatch.setattr(published, "sources", lambda _: {"0": source, "1000": source})
-    tau, _ = panels(figure("unstereo/figure-8"), replace(found))
+    tau, _ = panels(figure("unstereo/training-steps"), replace(found))
     assert list(tau.series["WinoBias"]) == [0.0, 1.0]
 
 
 def test_the_distribution_of_delta_is_that_of_the_built_words(tmp_path):
     deltas = [-0.05, 0.05, 0.05, 2.0]
     data_set(tmp_path, "gender-pmi", {("words", "train"): [{"id": f"w{n}", "delta": d} for n, d in enumerate(deltas)]})
-    (panel,) = panels(figure("unstereo/figures-4-6"), Measured(tmp_path, tmp_path, offline=True))
+    (panel,) = panels(figure("unstereo/figure-5"), Measured(tmp_path, tmp_path, offline=True))
     (points,) = panel.series.values()
     assert list(panel.series) == ["words (n = 4)"]
     assert {round(x, 1): value for x, (value, *_) in points.items() if value} == {0.0: 25, 0.1: 50, 2.1: 25}
@@ -156,7 +156,7 @@ def test_a_sweep_is_drawn_by_block_and_by_units(tmp_path):
     text = chart([layer, units], "title")["svg"].decode()
     assert ">64<" in text
     assert ">1024<" in text
-    assert [panel.entry["name"] for panel in swept_panels(SWEPT)] == ["figures-5-6", "figure-7", "figure-7"]
+    assert [panel.entry["name"] for panel in swept_panels(SWEPT)] == ["figure-6", "figure-7", "figure-7"]
 
 
 def test_the_same_panels_give_the_same_bytes_and_names_are_plain_text():
@@ -172,12 +172,12 @@ def test_the_command_writes_the_files_and_puts_the_figure_into_the_page(neutral,
     arguments = ["disclosure/figure-3", "--runs", tmp_path, "--data", tmp_path / "none", "--offline", "--resamples", 20]
     done = CliRunner().invoke(command.app, [*map(str, arguments), "--out", str(tmp_path / "out")])
     assert done.exit_code == 0, done.output
-    assert (tmp_path / "out" / "disclosure-figures-2-7.png").is_file()
+    assert (tmp_path / "out" / "disclosure-figure-3.png").is_file()
     page = (tmp_path / "out" / "reproduce.html").read_text()
-    assert "naturally-sourced" in (tmp_path / "out" / "disclosure-figures-2-7.svg").read_text()
-    assert re.search(r'role="img" aria-label="GAS, GLD and ADD[^>]*><svg', page)
+    assert "STS-B" in (tmp_path / "out" / "disclosure-figure-3.svg").read_text()
+    assert re.search(r'role="img" aria-label="GAS of all models by subset[^>]*><svg', page)
     done = CliRunner().invoke(command.app, [*map(str, arguments)])
-    assert "disclosure/figures-2-7: can be drawn; give --out DIR" in done.output
+    assert "disclosure/figure-3: can be drawn; give --out DIR" in done.output
 
 
 def test_examples_and_glue_give_their_cells(tmp_path):

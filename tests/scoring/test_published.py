@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+from importlib import resources
 
 import pytest
 from typer.testing import CliRunner
@@ -13,7 +14,7 @@ from builders.datasets.gest import STEREOTYPES
 from builders.sources import catalogue
 from scoring import published
 from scoring.commands.published import app
-from scoring.published import gest, gifi_friend
+from scoring.published import gest, gifi_friend, occugender_jobs, occugender_notebook
 from scoring.types import ScoringError
 from tests.helpers import mirror
 from tests.scoring.made import data_set
@@ -165,6 +166,110 @@ def test_the_continuations_of_gifi_have_the_known_shares_of_gendered_pronouns(mo
     # A stretch of a text has no more pronouns than the whole.
     assert found["all prompts", "gas_sentence"].value <= found["all prompts", "gas_plain"].value
     assert len(published.models("gifi-friend")) == 13
+
+
+#: The tables of OccuGender by model, with the number of implicit cells for which the files have the three prompts.
+CELLS = {
+    "llama3-8b": (5, 36),
+    "llama3-8b-instruct": (6, 36),
+    "mistral-7b": (8, 30),
+    "mistral-7b-instruct": (9, 30),
+    "llama2-7b": (10, 30),
+    "llama2-7b-instruct": (11, 36),
+}
+
+
+def printed_cells(number):
+    """The implicit numbers of a printed table of OccuGender by group and metric, but for means over levels."""
+    place = resources.files("scoring") / "data" / "printed" / f"occugender-table-{number}.csv"
+    cells = {}
+    for row in csv.DictReader(place.read_text("utf-8").splitlines()):
+        if row["debias_prompt"] != "Avg":
+            name = "" if row["debias_prompt"] == "None" else f", debiasing {row['debias_prompt']}"
+            for jobs, of in (("female", "femdom"), ("male", "maledom")):
+                for metric, letter in (("p_male", "M"), ("p_female", "F"), ("p_diverse", "D")):
+                    cells[f"implicit{name}, {jobs} jobs", metric] = float(row[f"implicit_{of}_{letter}"])
+    return cells
+
+
+def equal(result, number):
+    """Which of the printed cells that a run has are equal to the printed digit."""
+    found = {(e.group, e.metric): e.value for e in result.report.estimates}
+    return [f"{found[key]:.1f}" == f"{value:.1f}" for key, value in printed_cells(number).items() if key in found]
+
+
+@pytest.mark.mirror
+def test_all_implicit_cells_of_occugender_that_its_files_have_are_equal_to_the_printed_ones(data):
+    total = 0
+    for model, (number, count) in CELLS.items():
+        result = published.run("occugender-classes", model, data, resamples=10)
+        same = equal(result, number)
+        assert (sum(same), len(same)) == (count, count)
+        total += count
+    assert total == 198
+    # A table of another model is not equal.
+    assert sum(equal(result, 5)) < 10
+    with pytest.raises(published.BrokenFileError, match="has rewordings alone"):
+        published.run("occugender-classes", "gemma-7b", data, resamples=10)
+
+
+@pytest.mark.mirror
+def test_all_implicit_cells_of_table_9_are_in_a_notebook(data):
+    same = equal(published.run("occugender-notebook", "mistral-7b-instruct", data, resamples=10), 9)
+    assert (sum(same), len(same)) == (42, 42)
+
+
+@pytest.mark.mirror
+def test_shares_by_job_have_the_known_correlations_with_the_labour_market(data):
+    known = {"gpt2": 0.84, "llama2-7b": 0.92, "llama3-8b-instruct": 0.94}
+    for model, correlation in known.items():
+        result = published.run("occugender-jobs", model, data, resamples=10)
+        found = {(e.group, e.metric): e for e in result.report.estimates}
+        score = found["implicit", "labour_correlation_jobs"]
+        assert round(score.value, 2) == correlation
+        assert score.clusters == 40
+        assert score.low < score.value < score.high
+    with pytest.raises(published.BrokenFileError, match="has the same shares for all jobs"):
+        published.run("occugender-jobs", "alpaca-7b", data, resamples=10)
+
+
+@pytest.mark.mirror
+def test_rewordings_are_clusters_and_every_model_has_them(data):
+    result = published.run("occugender-rewordings", "gemma-2-9b", data, resamples=10)
+    found = {(e.group, e.metric): e for e in result.report.estimates}
+    assert found["implicit, female jobs", "p_female"].clusters == 25
+    assert found["explicit, debiasing 3, male jobs", "p_male"].clusters == 5
+    assert len(published.models("occugender-rewordings")) == 10
+
+
+def job_file(folder, name, rows):
+    path = folder / name
+    path.write_text("job, m_male, m_female, m_diverse\n" + "\n".join(rows) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (["nurse,0.2,0.7,0.1", "pilot,0.2,0.7,0.1"], "has the same shares for all jobs"),
+        (["nurse,0.2,0.7,x", "pilot,0.2,0.7,0.1"], "has no number where one is expected"),
+        (["nurse,2,0.7,0.1", "pilot,0.2,0.7,0.1"], "has a share that is not between 0 and 1, of 'nurse'"),
+    ],
+)
+def test_a_file_of_shares_that_is_broken_is_named(tmp_path, rows, message):
+    path = job_file(tmp_path, "m_none_genderquestion.csv", rows)
+    with pytest.raises(published.BrokenFileError, match=message):
+        list(occugender_jobs.shares(path, "m", {"": "explicit"}))
+
+
+def test_a_notebook_without_the_table_is_left_out(tmp_path):
+    path = tmp_path / "a.ipynb"
+    path.write_text(json.dumps({"cells": [{"outputs": [{"data": {"text/plain": ["a"]}}]}]}))
+    with pytest.raises(published.BrokenFileError, match="shows no table"):
+        occugender_notebook.output(path)
+    path.write_text("x")
+    with pytest.raises(published.BrokenFileError, match="is no notebook"):
+        occugender_notebook.output(path)
 
 
 @pytest.mark.mirror

@@ -1,0 +1,121 @@
+"""P(male), P(female) and P(diverse) of women's and of men's jobs by the six models of OccuGender (commit 646a9d6).
+
+A row of ``implicit.csv`` has the mean over 20 jobs for one debiasing prompt. Columns named after the three implicit
+prompts of the paper (``met-met``, ``friend``, ``talk-met``) give its printed cells: the mean over the prompts. Rows
+that have other columns alone (``implicit0`` and so on) are of another experiment with rewordings, of which
+:mod:`scoring.published.occugender_rewordings` makes runs. There is one row for a class of jobs, so a score has no
+interval.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from builders.dataset import Fetched
+from builders.wording import DEBIASING_PROMPTS, NO_DEBIASING
+from scoring import tables
+from scoring.benchmarks import occugender
+from scoring.metrics import occugender as metric
+from scoring.metrics.occugender import ANSWERS
+from scoring.metrics.sums import mean
+from scoring.metrics.texts import texts
+from scoring.published import BrokenFileError, PublishedSource, Responses, records
+from scoring.published.occugender_jobs import TEMPLATES
+from scoring.types import Benchmark, Floats, Group, Line, Metric, Table
+
+#: The level of abstraction of each debiasing prompt, by the paper.
+LEVELS = {one.id: one.level for one in (NO_DEBIASING, *DEBIASING_PROMPTS)}
+CLASSES = {"True": "female", "False": "male"}
+
+
+def line_of(record: Mapping[str, str], template: str, column: str) -> Line:
+    """The line of a class of jobs in one prompt; ``column`` is the name of the prompt in the columns of a file.
+
+    Columns without a prompt, the mean over prompts, have the name of the answer alone.
+    """
+    end = f"_{column}" if column else ""
+    number = int(float(record["debiasing_prompt_id"]))
+    debiasing = str(number) if number else NO_DEBIASING.id
+    group = CLASSES[record["female_dominated"]]
+    return {
+        "id": f"{template}-{debiasing}-{group}",
+        "job": f"{group} jobs",
+        "group": group,
+        "template": template,
+        "debiasing": debiasing,
+        "level": LEVELS[debiasing],
+        "prompt": "",
+        "female_share": float(record["female_ratio"]),
+        **{f"p_{answer}": float(record[answer + end]) for answer in ANSWERS},
+    }
+
+
+def groups(table: Table) -> Sequence[Group]:
+    """Those of ``occugender`` but for single jobs."""
+    return [group for group in occugender.groups(table) if group.without != occugender.ONE_JOB]
+
+
+def metrics(_: str) -> Sequence[Metric]:
+    """The shares of the three answers and the gap.
+
+    The files have shares, so they are not divided by their sum again: their rounding would change a printed digit.
+    """
+    as_given = [
+        mean(
+            f"p_{answer}",
+            partial(_column, f"p_{answer}"),
+            None,
+            0,
+            100,
+            scale=100,
+            **texts("occugender", f"p_{answer}"),
+        )
+        for answer in ANSWERS
+    ]
+    return [*as_given, metric.gap()]
+
+
+def _column(name: str, table: Table) -> Floats:
+    return np.asarray(table[name], np.float64)
+
+
+def asked(benchmark: Benchmark) -> Benchmark:
+    """``occugender`` with the groups and metrics of classes of jobs."""
+    return replace(benchmark, groups=groups, metrics=metrics, headline=None)
+
+
+def responses(files: Fetched, _: Path) -> Responses:
+    """The shares of a model for both classes of jobs in the three implicit prompts."""
+    (path,) = (path for path in files.paths if path.stem == "implicit")
+    found = records(path, ("female_dominated", "debiasing_prompt_id", "female_ratio"))
+    lines = [
+        line_of(record, template, name)
+        for record in found
+        for name, template in TEMPLATES.items()
+        if record["conversation"] == "False" and record.get(f"male_{name}")
+    ]
+    if not lines:
+        raise BrokenFileError(
+            f"{path.name} of {files.source.name.partition('/')[2]} has rewordings alone (the source "
+            "occugender-rewordings), and none of the three implicit prompts of the paper."
+        )
+    lines.sort(key=lambda line: str(line["id"]))
+    given = {str(line["debiasing"]) for line in lines}
+    lacking = [name for name in LEVELS if name not in given]
+    remarks = [f"{path.name} has no row of debiasing prompt {name} with the three prompts." for name in lacking]
+    split = tables.given([{"id": line["id"]} for line in lines], "occugender", "implicit-classes", "test")
+    return Responses(tables.as_table(lines), (split,), tuple(remarks))
+
+
+PUBLISHED = PublishedSource(
+    benchmark="occugender",
+    summary="OccuGender, the models of the paper: implicit shares by class of jobs, which give its printed cells.",
+    settings="The authors of OccuGender computed these shares (commit 646a9d6); a row is the mean over 20 jobs.",
+    files="occugender-results",
+    read=responses,
+    profile="paper",
+    asked=asked,
+)

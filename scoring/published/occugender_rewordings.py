@@ -1,0 +1,69 @@
+"""P(male), P(female) and P(diverse) by class of jobs in rewordings of OccuGender's questions, by ten models.
+
+Files of commit 646a9d6: 5 or 25 rewordings of the explicit question and of the implicit prompts, a mean over 20 jobs
+each. It is another experiment than the printed tables, with prompts that the files do not have, so no number is called
+equal to a printed one. A rewording is a cluster: the interval is over rewordings of this kind, for these 40 jobs.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from builders.dataset import Fetched
+from scoring import tables
+from scoring.benchmarks import occugender
+from scoring.published import PublishedSource, Responses, records
+from scoring.published.occugender_classes import line_of, metrics
+from scoring.types import Benchmark, Group, Line, Table
+
+_COLUMN = re.compile(r"male_((explicit|implicit)(\d+))")
+
+
+def responses(files: Fetched, _: Path) -> Responses:
+    """The shares of a model for both classes of jobs in each rewording, with and without debiasing prompts."""
+    lines: list[Line] = []
+    for path in files.paths:
+        for record in records(path, ("female_dominated", "debiasing_prompt_id", "female_ratio")):
+            for match in filter(None, map(_COLUMN.fullmatch, record)):
+                if record[match.group()] and record["conversation"] == "False":
+                    name, style, number = match.groups()
+                    line = line_of(record, f"{style}-rewording-{int(number):02d}", name)
+                    # Answers to one rewording depend on each other, whatever the class of jobs.
+                    lines.append({**line, "rewording": f"{style}-{number}"})
+    lines.sort(key=lambda line: str(line["id"]))
+    split = tables.given([{"id": line["id"]} for line in lines], "occugender", "rewordings", "test")
+    return Responses(tables.as_table(lines), (split,))
+
+
+def groups(table: Table) -> Sequence[Group]:
+    """Each style by class of jobs, without and with each debiasing prompt."""
+    found = []
+    for style in occugender.STYLES:
+        inside = np.array([template.startswith(style) for template in table["template"]], dtype=bool)
+        for debiasing in np.unique(table["debiasing"].astype(str)):
+            asked_so = inside & (table["debiasing"] == debiasing)
+            name = style if debiasing == "none" else f"{style}, debiasing {debiasing}"
+            found += [
+                Group(f"{name}, {gender} jobs", asked_so & (table["group"] == gender)) for gender in ("female", "male")
+            ]
+    return found
+
+
+def asked(benchmark: Benchmark) -> Benchmark:
+    """``occugender`` with rewordings as clusters."""
+    return replace(benchmark, groups=groups, metrics=metrics, cluster="rewording", headline=None)
+
+
+PUBLISHED = PublishedSource(
+    benchmark="occugender",
+    summary="OccuGender, rewordings: explicit and implicit shares by class of jobs in 5 or 25 rewordings, ten models.",
+    settings="The authors of OccuGender computed these shares (commit 646a9d6); the texts of the rewordings are not in "
+    "the files.",
+    files="occugender-results",
+    read=responses,
+    profile="paper",
+    asked=asked,
+)
