@@ -29,6 +29,14 @@ ModelName = Annotated[
         help="A folder, a name on the Hub, or tiny-causal.",
     ),
 ]
+ModelNames = Annotated[
+    list[str] | None,
+    Argument(
+        metavar="MODEL...",
+        autocompletion=completing(lambda: BUNDLED),
+        help="A folder, a name on the Hub, or tiny-causal; several are scored one after the other.",
+    ),
+]
 Revision = Annotated[str | None, model_option(metavar="REV", help="Branch, tag or commit on the Hub.")]
 Dtype = Annotated[
     Literal["auto", "float32", "bfloat16", "float16", "float64"],
@@ -83,6 +91,28 @@ class LoadOptions:
     device_map: str | Mapping[str, Any] | None = None
     exact: Annotated[bool, model_option("--exact", help="float32, one by one: repeatable, and slow.")] = False
 
+    def fetched(self) -> tuple[Path, str]:
+        """The folder of the model, downloaded and checked, and its kind.
+
+        Raises
+        ------
+        ScoringError
+            As :meth:`load`, for what its files say.
+        """
+        from scoring.inference import checkpoint
+
+        model = str(BUNDLED.get(self.model, self.model))
+        # What says whether the model may be loaded is read before its weights are fetched.
+        small = ["config.json", "adapter_config.json", "tokenizer_config.json"]
+        folder = checkpoint.fetched(model, self.revision, small)
+        config = checkpoint.config(folder, model)
+        kind = checkpoint.kind(config, model)
+        checkpoint.check_code(folder, config, model, self.revision, trusted=self.trust_remote_code)
+        folder = checkpoint.fetched(model, self.revision, None)
+        weights = checkpoint.weight_files(folder, config.get("transformers_weights"))
+        checkpoint.check_pickle(weights, model, allowed=self.allow_pickle)
+        return folder, kind
+
     def load(self) -> Model:
         """The loaded model, which keeps the name that the user gave.
 
@@ -102,15 +132,8 @@ class LoadOptions:
         spread, model = self.device == "auto", str(BUNDLED.get(self.model, self.model))
         place = checkpoint.torch_device(None if spread else self.device)
         device_map = "auto" if spread else self.device_map or ({"": place} if self.quantize else None)
-        # What says whether the model may be loaded is read before its weights are fetched.
-        small = ["config.json", "adapter_config.json", "tokenizer_config.json"]
-        folder = checkpoint.fetched(model, self.revision, small)
+        folder, kind = self.fetched()
         config = checkpoint.config(folder, model)
-        kind = checkpoint.kind(config, model)
-        checkpoint.check_code(folder, config, model, self.revision, trusted=self.trust_remote_code)
-        folder = checkpoint.fetched(model, self.revision, None)
-        weights = checkpoint.weight_files(folder, config.get("transformers_weights"))
-        checkpoint.check_pickle(weights, model, allowed=self.allow_pickle)
         numbers = checkpoint.dtype(self.dtype, config, place, exact=self.exact)
         code = {"trust_remote_code": self.trust_remote_code}
         network = checkpoint.network(
@@ -130,6 +153,7 @@ class LoadOptions:
             network, stamp = checkpoint.adapted(network, *of_adapter, model, base, allowed=self.allow_pickle)
         tokenizer = checkpoint.tokenizer(folder, model, code)
         loaded = Model(network, tokenizer, kind, self.model, base, stamp, exact=self.exact)
+        loaded.named_revision = self.revision or ""
         loaded.keep_measurements()
         loaded.stats.load_seconds = time.perf_counter() - started
         return loaded
