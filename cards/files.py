@@ -73,9 +73,13 @@ def put_all(
     """
     record = record or folder / RECORD
     try:
-        if not record.exists() and (existing := [folder / name for name in ours if (folder / name).is_file()]):
-            _note(record, {path: file_sha256(path) for path in existing})
-        refuse_foreign(record, [folder / name for name in files], refusal)
+        paths = [folder / name for name in files]
+        if not record.exists():
+            earlier = [folder / name for name in ours if (folder / name).is_file()]
+            refuse_foreign(record, [path for path in paths if path not in earlier], refusal)
+            if earlier:
+                _note(record, {path: file_sha256(path) for path in earlier})
+        refuse_foreign(record, paths, refusal)
         for name, content in files.items():
             put(folder / name, content, record)
     except OSError as error:
@@ -111,6 +115,22 @@ def refuse_foreign(record: Path, paths: Iterable[Path], refusal: type[Exception]
                 f"{path} was not written by this program, or was changed since, and would be replaced; move it away or "
                 "choose another --out."
             )
+
+
+def refuse_links(folder: Path, names: Iterable[str], refusal: type[Exception]) -> None:
+    """Refuses links in the places of a folder where this program writes, and below these places.
+
+    Raises
+    ------
+    refusal
+        With the first link, through which a file elsewhere would be written.
+    """
+    for name in names:
+        place = folder / name
+        below = sorted(place.rglob("*")) if place.is_dir() and not place.is_symlink() else []
+        for path in (place, *below):
+            if path.is_symlink():
+                raise refusal(f"{path} is a symbolic link; remove it, or choose another --out.")
 
 
 def _lines(record: Path) -> list[str]:
@@ -155,6 +175,7 @@ def locked(folder: Path, refusal: type[Exception], *, wait: bool = False) -> Ite
             if folder.is_symlink():
                 raise refusal(f"{folder} is a symbolic link; give the folder itself as --out.")
             folder.mkdir(parents=True, exist_ok=True)
+            refuse_links(folder, [LOCK], refusal)
             stack.enter_context(FileLock(folder / LOCK, timeout=-1 if wait else 0))
         except Timeout:
             raise refusal(f"Another run is writing to {folder}; wait for it or choose another --out.") from None

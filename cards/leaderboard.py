@@ -39,8 +39,8 @@ class Entry(Cell):
 
     ``base`` is the model that an adapter changes. Only a run says the other facts: ``reading`` how to read the metric,
     ``benchmark`` and ``title`` what a column of it is called, ``headline`` that it is the score which stands for its
-    benchmark, ``revision`` what was loaded, ``parameters`` how many the model has, and ``ability`` what its language
-    ability is.
+    benchmark, ``revision`` what was loaded, ``parameters`` how many the model has, ``ability`` what its language
+    ability is, and ``restriction`` that it is at chance at language and has no rank.
     """
 
     model: str
@@ -54,6 +54,7 @@ class Entry(Cell):
     revision: str = ""
     parameters: float = math.nan
     ability: Cell | None = None
+    restriction: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,7 @@ def _run_entries(path: Path, run: results.Report) -> Iterator[Entry]:
         "revision": str(run.environment.get(results.NAMED_REVISION) or run.revision),
         "parameters": float(run.environment.get(results.PARAMETERS) or math.nan),
         "ability": language_ability(run),
+        "restriction": "answers at chance" if run.language and not run.language.speaks else "",
     }
     for benchmark in filter(run.headlines.__contains__, run.benchmarks):
         headline = run.headlines[benchmark]
@@ -136,12 +138,20 @@ def headline_group(headline: results.Headline, scores: Sequence[results.Estimate
 
 
 def language_ability(run: results.Report) -> Cell | None:
-    """The language ability of the model of a run: its first score of ability; None where nothing measured it."""
+    """The language ability of the model of a run; None where nothing measured it.
+
+    It is the first score of ability, and of a run without one the share of neutral sentences that are more likely than
+    their words in another order (:class:`cards.results.Language`).
+    """
     for score in run.estimates:
         if score.ability and math.isfinite(score.value):
             remark = f"{score.short_name} of {score.benchmark}"
             return Cell(**{name: getattr(score, name) for name in _OF_SCORE if name != "reading"}, remark=remark)
-    return None
+    if run.language is None:
+        return None
+    remark = f"sentences preferred to their words in another order, %, of {run.language.sentences}"
+    order = 100 * run.language.order
+    return Cell(order, math.nan, math.nan, "order", 100.0, run.language.sentences, remark, 0.0, 100.0)
 
 
 def paired_changes(folder: Path) -> dict[results.Key, tuple[float, ...]]:
@@ -242,7 +252,8 @@ def task_tables(entries: Iterable[Entry]) -> list[TaskTable]:
         numbers = [own[0].ideal, *(number for entry in own for number in entry.numbers)]
         finite = [number for number in numbers if number is not None and math.isfinite(number)]
         # By distance and not by value: for a stereotype score both 40 and 60 are ten points from no bias.
-        ordered = sorted(own, key=lambda entry: (entry.distance, entry.model))
+        # A model that is at chance at language has no rank, so it is below the others.
+        ordered = sorted(own, key=lambda entry: (bool(entry.restriction), entry.distance, entry.model))
         tables.append(TaskTable(*key, own[0].ideal, ordered, Scale(min(finite), max(finite))))
     return tables
 
@@ -254,7 +265,14 @@ def matrix_rows(entries: Iterable[Entry]) -> list[ModelRow]:
     for entry in entries:
         key = entry.model, entry.setting, entry.base, entry.revision
         if key not in rows:
-            row = ModelRow(entry.model, entry.setting, entry.base, revision=entry.revision, ability=entry.ability)
+            row = ModelRow(
+                entry.model,
+                entry.setting,
+                entry.base,
+                revision=entry.revision,
+                ability=entry.ability,
+                restriction=entry.restriction,
+            )
             rows[key] = placed(row, entry.revision, entry.parameters)
         cells.setdefault(key, {}).setdefault((entry.dataset, entry.task, entry.metric), entry)
     return [replace(row, cells=cells[key]) for key, row in rows.items()]

@@ -158,13 +158,16 @@ class ModelRow:
     def changes(self, base: ModelRow) -> dict[Key, str]:
         """What each change from the base says, by :func:`cards.verdict.verdict`.
 
-        Differences are those of :meth:`Cell.change`. p is corrected for the scores of the row.
+        Differences are those of :meth:`Cell.change`. p is corrected for the scores of the row. A row with a
+        restriction, such as a model that answers at chance, has no verdict, and none is made from it.
 
         >>> row, base = (ModelRow("m", "", "", {("d", "t", "gas"): Cell(*score, "gas", 0, 9, "", 0, 1)})
         ...              for score in ((0.03, 0.01, 0.06), (0.11, 0.06, 0.17)))
         >>> row.changes(base)
         {('d', 't', 'gas'): 'nearer'}
         """
+        if self.restriction or base.restriction:
+            return {}
         pairs = [(key, cell, base.cells.get(key)) for key, cell in self.cells.items()]
         compared = [(key, cell, old, *cell.change(old)) for key, cell, old in pairs if old and cell.comparable(old)]
         # All changes of a row are looked at together, so they are one family of tests.

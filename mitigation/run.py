@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from cards.files import LOCK, locked, put, refuse_strays, strays
+from cards.files import LOCK, locked, put, refuse_links, refuse_strays, strays
 from cards.numbers import with_interval
 from cards.terminal import show
 from mitigation.adapters.write import check_target, describe, text, write, write_facts
@@ -191,8 +191,9 @@ def check_work_folder(work: Path) -> None:
     Raises
     ------
     MitigationError
-        If it has files and no lock, which every run leaves there.
+        If it has files and no lock, which every run leaves there, or a link.
     """
+    refuse_links(work.parent, [work.name], MitigationError)
     if not (work / LOCK).is_file():
         # Other processes of a distributed training may be faster.
         refuse_strays(work, [name for name in strays(work, ()) if name.startswith("rank-")], MitigationError)

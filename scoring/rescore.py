@@ -114,7 +114,9 @@ def read_texts(benchmark: Benchmark, path: Path, data: Path) -> tuple[list[Score
 
 def _asked(benchmark: Benchmark, key: str, data: Path) -> dict[str, Row]:
     """The rows of a benchmark that have one question in words, by their id or by their prompt."""
-    task, rows, lacking = benchmark.sampled, {}, []
+    task = benchmark.sampled
+    rows: dict[str, Row] = {}
+    lacking: list[DataMissing] = []
     assert task is not None
     for place in benchmark.configs_of("clean"):
         try:

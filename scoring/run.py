@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from cards.results import NAMED_REVISION, PARAMETERS
-from scoring import answering, tables
+from scoring import answering, language, tables
 from scoring.answering import Question
 from scoring.inference.chat import Chat
 from scoring.inference.parallel import ALONE, Processes, ended, together
@@ -141,6 +141,8 @@ def run(
         records[name] = own(records) if own else columns.pop(name).table()
         estimates += estimate(part.benchmark, settings.profile, records[name], settings.resamples)
     report = model_report(model, parts, settings, prompt, chat, estimates)
+    if "logprobs" in model.capabilities and (model.kind == "causal" or "masked" in model.capabilities):
+        report = replace(report, language=language.measured(model, answered(language.requests())))
     if skipped:
         report = replace(report, environment={**report.environment, "rows skipped": skipped})
     return RunResult(report, records, remarks=_skipped(skipped))

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import tomllib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
+from builders.folders import sync as written_through
 from builders.generation.append_log import AppendLog, sealed, unsealed
 from builders.generation.responses import ChatError, Response, request_key
 from builders.parsers import read
+from cards.files import put
 
 _MILLION = 1_000_000
 # An upper bound on the tokens that a chat template adds to a message.
@@ -126,11 +129,28 @@ def prompt_text(body: Mapping[str, Any]) -> str:
     return "\n".join(message["content"] for message in body["messages"])
 
 
+#: What the first line and the line after it are sealed with.
+_HEAD, _FIRST = "head of what was sent", "first"
+
+
+def _seal_of(line: bytes) -> str:
+    """The checksum at the end of a line."""
+    return line.rpartition(b"\t")[2].decode()
+
+
 class SentLog(AppendLog):
     """The requests that were sent within a budget, each in a file before it is sent, so that a kill loses no charge.
 
     A line has the key and the model of a request, the most tokens of its prompt and reply, and 1 when it is sent or -1
-    when the server did not process it; then a checksum.
+    when the server did not process it; then a checksum of it and of the line before. The first line has the number of
+    lines and the checksum of the last one, so a lost line is found anywhere, also at the end::
+
+        {"count": "000000000002", "last": "<checksum of the second line>"}
+        ["<key>", "m", 17, 50, 1]       checksum of this line, made with the key "first"
+        ["<key>", "m", 17, 50, -1]      checksum of this line, made with the checksum above
+
+    A line is added before the first line is written anew. So after a kill between both, one line more than the number
+    is right.
 
     Parameters
     ----------
@@ -142,7 +162,7 @@ class SentLog(AppendLog):
     Raises
     ------
     ChatError
-        When a line is not as it was written, or as :class:`builders.generation.responses.ResponseCache`.
+        When a line is not as it was written or lacks, or as :class:`builders.generation.responses.ResponseCache`.
     """
 
     error = ChatError
@@ -155,14 +175,16 @@ class SentLog(AppendLog):
         self.model = model
         self._count: Counter[str] = Counter()
         self._tokens: dict[str, tuple[int, int]] = {}
-        contents = list(map(unsealed, self.lines))
-        if None in contents:
+        self._number = 0
+        self._seal = _FIRST
+        # A line is sealed with the one before it, so two threads must not add at the same time.
+        self._adding = threading.Lock()
+        try:
+            contents = self._contents() if path.exists() else []
+        except BaseException:
             self.close()
-            raise ChatError(
-                f"{path} line {contents.index(None) + 1} is not as it was written, so --budget does not know what was "
-                "spent; restore the file, or delete it to count the recorded replies alone."
-            )
-        for content in filter(None, contents):
+            raise
+        for content in contents:
             key, of_model, prompt_tokens, reply_tokens, count = json.loads(content)
             if of_model == model:  # prices are those of one model
                 self._count[key] += count
@@ -171,7 +193,66 @@ class SentLog(AppendLog):
     def add(self, body: Mapping[str, Any], count: int) -> None:
         """Notes that a request is sent (1), or that one that was noted was not processed (-1)."""
         line = [request_key(body), self.model, *most_tokens(body), count]
-        self.append(sealed(json.dumps(line).encode()))
+        with self._adding:
+            if not self.path.exists():
+                self._write([])
+            self.append(self._next(json.dumps(line).encode()))
+            with self._errors(), self.path.open("r+b") as file:
+                file.write(self._head())  # of a fixed length
+                file.flush()
+                os.fsync(file.fileno())
+
+    def _contents(self) -> list[bytes]:
+        """The contents of the lines after the first, each compared with its checksum."""
+        head = unsealed(self.lines[0], _HEAD) if self.lines else None
+        old = [unsealed(line) for line in self.lines]
+        if head is None and old and None not in old:
+            # Lines of an earlier version are sealed one by one.
+            contents = [content for content in old if content is not None]
+            self._write(contents)
+            return contents
+        if head is None:
+            raise self._damaged("line 1 is not as it was written")
+        stated = json.loads(head)
+        contents = []
+        seals = [_FIRST]
+        for number, line in enumerate(self.lines[1:], 2):
+            content = unsealed(line, seals[-1])
+            if content is None:
+                raise self._damaged(f"line {number} is not as it was written, or a line before it is missing")
+            contents.append(content)
+            seals.append(_seal_of(line))
+        # A run that was killed may have added a line and not its number.
+        complete = int(stated["count"]) in (len(contents), len(contents) - 1)
+        if not complete or stated["last"].rstrip() != seals[int(stated["count"])]:
+            raise self._damaged(f"has {len(contents)} of {int(stated['count'])} lines")
+        self._number = len(contents)
+        self._seal = seals[-1]
+        return contents
+
+    def _damaged(self, fault: str) -> ChatError:
+        return ChatError(
+            f"{self.path} {fault}, so --budget does not know what was spent; restore the file, or delete it to count "
+            "the recorded replies alone."
+        )
+
+    def _next(self, content: bytes) -> bytes:
+        """The line of the next content, which counts from now on."""
+        line = sealed(content, self._seal)
+        self._number += 1
+        self._seal = _seal_of(line)
+        return line
+
+    def _head(self) -> bytes:
+        """The first line."""
+        return sealed(json.dumps({"count": f"{self._number:012}", "last": f"{self._seal:<16}"}).encode(), _HEAD)
+
+    def _write(self, contents: Sequence[bytes]) -> None:
+        """Writes the whole file in one step."""
+        lines = [self._next(content) for content in contents]
+        with self._errors():
+            put(self.path, b"\n".join([self._head(), *lines, b""]))
+            written_through(self.path.parent)
 
     def unanswered(self, answered: Collection[str]) -> list[tuple[int, int]]:
         """The most tokens of each request of earlier runs that nobody answered; ``answered`` has keys of responses."""

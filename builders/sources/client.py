@@ -31,6 +31,14 @@ _NOT_SENT = (
 _BROKEN = (httpx2.HTTPError, httpx2.StreamError, OSError, ValueError)
 
 
+#: Statuses of a request that the server did not process, so that nobody pays for it: redirects, and refusals before
+#: any work. After any other status, also an unknown one, the model may have done its work.
+FREE = frozenset(
+    {301, 302, 303, 307, 308, 400, 401, 402, 403, 404, 405, 406, 410, 411, 413, 414, 415, 417, 421, 422, 426, 428, 429}
+    | {431, 451}
+)
+
+
 class HttpError(Exception):
     """A request failed; the message is a sentence without its end.
 
@@ -47,15 +55,14 @@ class Unavailable(HttpError):
 class Refused(HttpError):
     """The server answers with a status that another attempt does not change, such as 400, or redirects elsewhere.
 
-    ``status`` is its code and ``reason`` what the server says.
+    ``status`` is its code and ``reason`` what the server says. It is ``free`` for a status of :data:`FREE` alone.
     """
-
-    free = True
 
     def __init__(self, message: str, status: int, reason: str = "") -> None:
         super().__init__(message)
         self.status = status
         self.reason = reason
+        self.free = status in FREE
 
 
 @dataclass
@@ -254,8 +261,7 @@ class HttpClient:
             return Refused(f"{message}; set OPENAI_API_KEY to a key that this server accepts", status, reason)
         if status not in TRANSIENT or code == "insufficient_quota":
             return Refused(message, status, f"{code} {reason}")
-        # A rate limit comes before any work; a gateway may answer the others while the model goes on.
-        wait, free = seconds_to_wait(headers.get("Retry-After", "")), status == 429
+        wait, free = seconds_to_wait(headers.get("Retry-After", "")), status in FREE
         if wait is None or wait <= LONGEST_WAIT:
             return Transient(message, wait, free=free)
         failure = Unavailable(f"{message} and asks to wait {wait:.0f} s")

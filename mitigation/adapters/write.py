@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from math import nan
 from pathlib import Path
@@ -13,7 +13,7 @@ from builders.folders import recover_folder, replace_folder
 from cards.files import put, refuse_strays
 from mitigation.errors import MitigationError
 from scoring.adapters.attach import quiet
-from scoring.adapters.facts import FACTS, SCHEMA, Adapter, Cost, Numbers, checksum, digests, json_of
+from scoring.adapters.facts import FACTS, SCHEMA, Adapter, Cost, Numbers, checksum, digests, written_files
 from scoring.answering import package_version
 
 if TYPE_CHECKING:
@@ -92,15 +92,10 @@ def check_target(out: Path) -> None:
     Raises
     ------
     MitigationError
-        If it has a file that the facts of an adapter in it do not name.
+        If it has a file that is not as the facts of an adapter in it describe it.
     """
-    recover_folder(out, _written, MitigationError)
-    refuse_strays(out, _written(out), MitigationError)
-
-
-def _written(folder: Path) -> Collection[str]:
-    """The files of an adapter's folder that this program wrote, by its facts."""
-    return {*json_of(folder / FACTS).get("files", ()), FACTS} if (folder / FACTS).is_file() else ()
+    recover_folder(out, written_files, MitigationError)
+    refuse_strays(out, written_files(out), MitigationError)
 
 
 def write(folder: Path, adapter: Adapter, out: Path) -> None:

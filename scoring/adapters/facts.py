@@ -143,6 +143,22 @@ def is_own(folder: Path) -> bool:
     return (folder / FACTS).is_file()
 
 
+def written_files(folder: Path) -> set[str]:
+    """The files of a folder that are as a recipe wrote them: the facts, and those whose checksum they have."""
+    try:
+        adapter = SCHEMA.validate_json((folder / FACTS).read_bytes())
+    except (OSError, ValidationError):
+        return set()
+    if adapter.sha256 and adapter.sha256 != checksum(adapter):
+        return set()
+    names = {FACTS}
+    for name, stated in adapter.files.items():
+        path = folder / name
+        if is_file_name(name) and path.is_file() and file_sha256(path) == stated:
+            names.add(name)
+    return names
+
+
 def read(folder: Path) -> Adapter:
     """The facts of a folder, after its files were compared with them.
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from builders.generation.run import CACHE
-from cards.files import LOCK, locked, strays
+from cards.files import LOCK, RECORD, locked, refuse_links, strays
 from cards.options import filled
 from cards.packages import required
 from cards.registry import Registry
@@ -106,6 +106,8 @@ class EngineKind:
     folder: Callable[[Call], Sequence[str]] = lambda _: ()
 
 
+#: Where a run writes besides the files of its report, by name in its folder.
+_PLACES = ("responses", "examples", CACHE, f".{CACHE}.lock", f".{CACHE}.sent", f".{CACHE}.sent.lock", LOCK, RECORD)
 REGISTRY = Registry((__name__, __path__), "ENGINE", EngineKind, "engine", ScoringError)
 
 
@@ -166,7 +168,11 @@ def refuse(options: Any, why: str, names: Collection[str] = ()) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuses a folder with files in which no run was begun; in that of a run, files of the user stay as they are."""
+    """Refuses a folder with files in which no run was begun; in that of a run, files of the user stay as they are.
+
+    A link where a run writes is refused, because a file elsewhere would be written.
+    """
+    refuse_links(folder, _PLACES, ScoringError)
     others = [name for name in strays(folder, ()) if CACHE not in name]  # a run may read recorded answers there
     if others and not any((folder / name).is_file() for name in (LOCK, "results.json")):
         raise ScoringError(

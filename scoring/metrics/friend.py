@@ -11,13 +11,13 @@ percentage of women in a job, NaN for a prompt without one.
 """
 
 import re
-from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from builders.text.words import plain
-from scoring.metrics.sums import mean, pearson, products, share
+from scoring.metrics.sums import Column, mean, pearson, products, share
 from scoring.metrics.texts import texts
 from scoring.types import Floats, Metric, Table
 
@@ -96,7 +96,7 @@ def friend(continuation: str) -> Friend:
     return "nobody"
 
 
-def _is(*classes: str, column: str = "friend") -> Callable[[Table], Floats]:
+def _is(*classes: str, column: str = "friend") -> Column:
     return lambda table: np.isin(table[column].astype(str), classes)
 
 
@@ -153,7 +153,7 @@ def gld() -> Metric:
     return mean("gld_draws", gap, 0, 0, 1, where=_first, **texts("friend", "gld_draws"))
 
 
-def _first(table: Table) -> Floats:
+def _first(table: Table) -> NDArray[Any]:
     """Which lines are the first of their prompt."""
     return np.isfinite(by_prompt(table)[0])
 

@@ -73,7 +73,7 @@ def shares(path: Path, model: str, templates: dict[str, str]) -> Iterator[tuple[
     found = []
     for row in rows:
         for suffix, template in templates.items():
-            columns = {answer: f"{model}_{answer}{suffix}" for answer in ANSWERS}
+            columns: dict[str, str] = {answer: f"{model}_{answer}{suffix}" for answer in ANSWERS}
             try:
                 values = {answer: float(row[column]) for answer, column in columns.items()}
             except (KeyError, ValueError) as error:

@@ -43,9 +43,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 import cards.results
-from cards.files import RECORD, put_all, refuse_foreign
+from cards.files import RECORD, file_sha256, put_all, refuse_foreign
 from cards.numbers import Scale, interval
-from cards.stored import parsed
 from cards.text import CardError, cell, redactor, slug
 from scoring.report.comparison import comparison, comparison_page
 from scoring.report.headlines import Comparison
@@ -96,15 +95,28 @@ def write(
 
 
 def _put(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Writes files of a run; without a record, those beside a ``results.json`` are of an earlier version."""
-    earlier = [*_FILES, *(f"examples/{path.name}" for path in (folder / "examples").glob("*.parquet"))]
-    put_all(folder, files, ScoringError, ours=earlier if _of_earlier_version(folder) else ())
+    put_all(folder, files, ScoringError, ours=_of_earlier_version(folder))
 
 
-def _of_earlier_version(folder: Path) -> bool:
-    """Whether a ``results.json`` is of a run, also of a version that kept no record; other programs have this name."""
-    file = folder / "results.json"
-    return file.is_file() and parsed(file.read_bytes()).keys() >= {"schema", "estimates"}
+def _of_earlier_version(folder: Path) -> list[str]:
+    """The files of a version that kept no record: ``results.json`` and the examples whose checksum it has.
+
+    Other programs have files of these names, so a file counts by its content alone. A page and a table have no
+    checksum; they are not replaced where no record knows them.
+    """
+    if not (folder / "results.json").is_file():
+        return []
+    try:
+        run = cards.results.load(folder)
+    except CardError:
+        return []
+    files = ["results.json"]
+    for described in run.examples.values():
+        name = described.get("file", "") if isinstance(described, dict) else ""
+        path = folder / "examples" / Path(name).name
+        if path.is_file() and file_sha256(path) == described.get("sha256"):
+            files.append(f"examples/{path.name}")
+    return files
 
 
 def _shown(
@@ -152,8 +164,8 @@ def check_finished(folder: Path, planned: Report, *, overwrite: bool = False) ->
     """
     names = [name.removeprefix(_VERSION) for name in planned.environment if name.startswith(_VERSION)]
     files = [*_FILES, ROWS, *(f"examples/{file_name(name)}" for name in names)]
-    if (folder / RECORD).exists() or not _of_earlier_version(folder):
-        refuse_foreign(folder / RECORD, [folder / name for name in files], ScoringError)
+    earlier = [] if (folder / RECORD).exists() else _of_earlier_version(folder)
+    refuse_foreign(folder / RECORD, [folder / name for name in files if name not in earlier], ScoringError)
     if overwrite or not (folder / "results.json").is_file():
         return
     one, other = (_settings(report) for report in (read(folder), cleaned(planned, redactor(os.environ))))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from cards.results import Key
 from scoring import benchmarks
 from scoring.inference.load_options import BUNDLED
-from scoring.report.headlines import UNCLEAR, headline_scores
+from scoring.report.headlines import AT_CHANCE, UNCLEAR, headline_scores
 from scoring.types import Estimate, Report
 
 
@@ -32,7 +32,7 @@ def next_steps(report: Report, run: str = "") -> list[str]:
     scored, _, lacking = coverage(report)
     model, folder = report.name if report.name == report.model else "MODEL", shlex.quote(run) if run else "RUN"
     which = "" if run else " (RUN is the folder of this page)"
-    leaning = {headline.leaning for headline in headline_scores(report)} - {"", UNCLEAR}
+    leaning = {headline.leaning for headline in headline_scores(report)} - {"", AT_CHANCE, UNCLEAR}
     steps = []
     if scored and lacking and not run:
         steps += [

@@ -27,6 +27,7 @@ WRITERS = {
     "builders.publish.published.published_form": "compared with a fresh build and removed",
     "builders.publish.published.published": "Parquet",
     "builders.generation.append_log": "replies",
+    "builders.generation.costs.SentLog._write": "tests/faults/test_servers.py changes what was sent",
     "builders.sources.fetch": "pinned files, which have a hash",
     "builders.write.write_split": "Parquet",
     "cards.__main__.main": SHOWN,

@@ -19,10 +19,12 @@ from builders.sources.fetch import Fetcher
 from cards.files import RECORD, locked, put_all
 from mitigation import comparison
 from mitigation.adapters.write import check_target
+from mitigation.adapters.write import text as facts_text
 from mitigation.errors import MitigationError
 from mitigation.run import check_work_folder
 from pmi.files import FileError, write_rows
 from scoring import report
+from scoring.adapters.facts import Adapter, Cost, digests
 from scoring.engines import check_folder
 from scoring.report.headlines import Comparison
 from scoring.types import ScoringError
@@ -303,6 +305,105 @@ def test_nothing_is_written_through_a_link_below_the_folder(tmp_path):
     with pytest.raises(ScoringError, match=r"examples is a symbolic link; remove it, or choose another --out\."):
         report.write(out, RUN, {"neutral": {"id": np.array(["a"], dtype=object)}}, {})
     assert state(tmp_path) == before
+
+
+@pytest.fixture(scope="module")
+def a_run(tmp_path_factory):
+    """The data and the finished run of one row, and the command that repeats it in a folder."""
+    folder = tmp_path_factory.mktemp("run")
+    assert rebuild(folder / "data").returncode == 0
+
+    def score(out, *options):
+        named = ("--benchmarks", "neutral", "--data", folder / "data", "--limit", 1, "--resamples", 5)
+        return commands.run("scoring", "tiny-causal", *named, "--out", out, *options)
+
+    assert score(folder / "out").returncode == 0
+    return folder / "out", score
+
+
+@pytest.mark.fault(81)
+@pytest.mark.parametrize("name", ["report.html", "results.md", "rows.html", "examples/neutral.parquet"])
+def test_files_of_the_user_beside_a_copy_of_results_are_kept(a_run, tmp_path, name):
+    run, score = a_run
+    out = tmp_path / "out"
+    (out / name).parent.mkdir(parents=True)
+    shutil.copy(run / "results.json", out)
+    (out / name).write_text("mine")
+    before = state(tmp_path)
+    for options in ((), ("--overwrite",)):
+        assert f"{out / name} was not written by this program" in refused(score(out, *options))
+        assert state(tmp_path) == before
+
+
+@pytest.mark.fault(81)
+@pytest.mark.parametrize(
+    "text", ["{}", '{"schema": 3, "estimates": []}', '{"schema": "mine", "estimates": [1], "model": "m"}', "mine"]
+)
+def test_results_of_another_program_are_kept_also_with_overwrite(a_run, tmp_path, text):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "results.json").write_text(text)
+    before = state(tmp_path)
+    for options in ((), ("--overwrite",)):
+        message = refused(a_run[1](tmp_path / "out", *options))
+        assert f"{tmp_path / 'out' / 'results.json'} was not written by this program" in message
+        assert state(tmp_path) == before
+
+
+@pytest.mark.fault(81)
+def test_results_of_a_version_without_a_record_are_replaced_and_its_pages_are_kept(a_run, tmp_path):
+    run, score = a_run
+    out = tmp_path / "out"
+    shutil.copytree(run, out)
+    (out / RECORD).unlink()
+    before = state(out)
+    assert "was not written by this program, or was changed since" in refused(score(out))
+    assert state(out) == before
+    for name in ("report.html", "results.md", "rows.html"):
+        (out / name).unlink()
+    assert score(out).returncode == 0
+    assert (out / "report.html").is_file()
+    assert (out / RECORD).is_file()
+
+
+@pytest.mark.fault(81)
+@pytest.mark.parametrize("name", ["responses", "examples", "replies.jsonl", ".replies.jsonl.sent", ".lock", "inside"])
+@pytest.mark.parametrize("begun", [False, True])
+def test_nothing_is_written_through_a_link_in_the_folder_of_a_run(a_run, tmp_path, name, begun):
+    run, score = a_run
+    out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    if begun:
+        shutil.copytree(run, out)
+        shutil.rmtree(out / "responses")
+        shutil.rmtree(out / "examples")
+        (out / ".lock").unlink(missing_ok=True)
+    else:
+        out.mkdir()
+    elsewhere.mkdir()
+    (elsewhere / "mine.txt").write_text("mine")
+    place = out / "responses" / "a.jsonl" if name == "inside" else out / name
+    place.parent.mkdir(exist_ok=True)
+    place.symlink_to(elsewhere if name in ("responses", "examples") else elsewhere / "mine.txt")
+    before = state(tmp_path)
+    assert f"{place} is a symbolic link" in refused(score(out, "--overwrite"))
+    assert state(tmp_path) == before
+
+
+@pytest.mark.fault(81)
+def test_an_adapter_of_the_user_beside_copied_facts_is_kept(tmp_path):
+    out = tmp_path / "adapter"
+    out.mkdir()
+    (out / "adapter_model.safetensors").write_text("as it was")
+    cost = Cost(1, 0.0, 1, "cpu")
+    facts = Adapter("fast", "m", "", "float32", {}, {}, cost, digests(out))
+    (out / "mitigation.json").write_text(facts_text(facts))
+    check_target(out)
+    (out / "adapter_model.safetensors").write_text("mine")
+    with pytest.raises(MitigationError, match=r"adapter_model\.safetensors was not written by this program"):
+        check_target(out)
+    (out / "adapter_model.safetensors").write_text("as it was")
+    (out / "mitigation.json").write_text((out / "mitigation.json").read_text().replace("float32", "float16"))
+    with pytest.raises(MitigationError, match="was not written by this program"):
+        check_target(out)
 
 
 @pytest.mark.fault(81)

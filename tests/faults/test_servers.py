@@ -23,16 +23,18 @@ from tenacity import wait_none
 from typer.testing import CliRunner
 
 from builders.generate import app as generate
+from builders.generation.append_log import sealed
 from builders.generation.clients import LiveClient, Request
 from builders.generation.costs import Budget, BudgetExceeded, CostModel, SentLog
 from builders.generation.endpoint import Endpoint
-from builders.generation.responses import ChatError, ResponseCache, request_body
+from builders.generation.responses import ChatError, ResponseCache, request_body, request_key
 from builders.sources import retries
 from scoring.inference.served.engine import connect
 from scoring.options import ServedOptions
 from scoring.types import Option, ScoringError
 from scoring.types import Request as Question
 from tests import openai_server
+from tests.faults.kinds import changed
 from tests.helpers import ROOT
 from tests.openai_server import Answer, prompt_of
 from tests.scoring import inference_server as stand_in
@@ -548,5 +550,108 @@ def test_a_note_of_what_was_sent_that_was_edited_is_refused(tmp_path):
         assert log.unanswered([]) == []
     (file,) = tmp_path.glob(".r.jsonl.sent")
     file.write_bytes(file.read_bytes().replace(b" 50,", b" 10,", 1))
-    with pytest.raises(ChatError, match=r"sent line 1 is not as it was written, so --budget does not know"):
+    with pytest.raises(ChatError, match=r"sent line 2 is not as it was written.*, so --budget does not know"):
         SentLog(path, "m")
+
+
+@pytest.mark.fault(80)
+def test_a_lost_line_of_what_was_sent_is_found_at_every_place(tmp_path):
+    path = tmp_path / "r.jsonl"
+    with SentLog(path, "m") as log:
+        for prompt in "abcde":
+            log.add(asked(prompt), 1)
+        log.add(asked("b"), -1)
+    (file,) = tmp_path.glob(".r.jsonl.sent")
+    whole = file.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    assert len(lines) == 7
+    variants = [b"", whole[:-1], whole + lines[3], b"".join(lines[:1] + lines[:0:-1])]
+    variants += [b"".join(lines[:first] + lines[last:]) for first in range(7) for last in range(first + 1, 8)]
+    variants += [whole[:-cut] for cut in range(1, len(whole), 7)]
+    for content in variants:
+        file.write_bytes(content)
+        with pytest.raises(ChatError, match="so --budget does not know what was spent"):
+            SentLog(path, "m")
+        assert content[-1:] != b"\n" or file.read_bytes() == content
+    file.write_bytes(whole)
+    with SentLog(path, "m") as log:
+        assert len(log.unanswered([])) == 4
+
+
+@pytest.mark.fault(80)
+def test_of_five_hundred_changes_of_what_was_sent_none_is_silent(tmp_path):
+    path, draw, refused = tmp_path / "r.jsonl", random.Random(31), 0
+    with SentLog(path, "m") as log:
+        for prompt in "abcdefgh":
+            log.add(asked(prompt), 1)
+    with SentLog(path, "m") as log:
+        expected = log.unanswered([])
+    (file,) = tmp_path.glob(".r.jsonl.sent")
+    whole = file.read_bytes()
+    for _ in range(500):
+        file.write_bytes(changed(whole, draw))
+        try:
+            with SentLog(path, "m") as log:
+                assert log.unanswered([]) == expected
+        except ChatError:
+            refused += 1
+    assert refused > 400
+
+
+@pytest.mark.fault(80)
+def test_a_run_that_was_killed_while_it_noted_what_is_sent_goes_on(tmp_path):
+    path, name, states = tmp_path / "r.jsonl", ".r.jsonl.sent", []
+    with SentLog(path, "m") as log:
+        for prompt in "ab":
+            log.add(asked(prompt), 1)
+            states.append((tmp_path / name).read_bytes())
+    one, two = states
+    length = len(one.splitlines()[0])
+    # Killed between the line and the number of lines, and in the middle of the line.
+    for content, expected in ((one[:length] + two[length:], 2), (one[:length] + two[length:-30], 1)):
+        (tmp_path / name).write_bytes(content)
+        with SentLog(path, "m") as log:
+            assert len(log.unanswered([])) == expected
+            log.add(asked("c"), 1)
+        with SentLog(path, "m") as log:
+            assert len(log.unanswered([])) == expected + 1
+
+
+@pytest.mark.fault(80)
+def test_what_an_earlier_version_noted_counts_and_is_written_anew(tmp_path):
+    path = tmp_path / "r.jsonl"
+    lines = [[request_key(asked(prompt)), "m", 17, 50, 1] for prompt in "ab"]
+    file = tmp_path / ".r.jsonl.sent"
+    file.write_bytes(b"".join(sealed(json.dumps(line).encode()) + b"\n" for line in lines))
+    for _ in range(2):
+        with SentLog(path, "m") as log:
+            assert log.unanswered([]) == [(17, 50), (17, 50)]
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:-1]))
+    with pytest.raises(ChatError, match="has 1 of 2 lines"):
+        SentLog(path, "m")
+
+
+#: Statuses that a server may send after the model has worked, also those that no list has, and those before any work.
+CHARGED = (201, 202, 206, 304, 408, 409, 425, 499, 500, 501, 502, 503, 504, 520, 524, 529, 599)
+NOT_PROCESSED = (400, 401, 403, 404, 413, 422, 429)
+
+
+@pytest.mark.fault(80)
+@pytest.mark.parametrize("status", [*CHARGED, *NOT_PROCESSED])
+def test_every_status_that_is_not_certainly_free_is_charged_over_several_runs(tmp_path, status):
+    highest, path, spent = PRICES.highest_cost(asked("p")), tmp_path / "r.jsonl", []
+    answer = Answer(status=status, code="insufficient_quota" if status == 500 else "")
+    with openai_server.serving(lambda body, before: answer) as server:
+        for _ in range(4):
+            with ResponseCache(path) as cache, SentLog(path, "m") as log:
+                budget = Budget.after(PRICES, 3 * highest, cache.own.values(), log)
+                with pytest.raises(ChatError) as error:
+                    sent(server, cache, ["p"], budget, attempts=1, timeout=20.0)
+                spent.append(budget.spent / highest)
+    if status in NOT_PROCESSED:
+        assert spent == [0, 0, 0, 0]
+        assert server.came.total() == 4
+    else:
+        assert spent == [1, 2, 3, 3]
+        assert type(error.value) is BudgetExceeded
+        assert server.came.total() == 3

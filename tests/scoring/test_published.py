@@ -14,7 +14,7 @@ from builders.datasets.gest import STEREOTYPES
 from builders.sources import catalogue
 from scoring import published
 from scoring.commands.published import app
-from scoring.published import gest, gifi_friend, occugender_jobs, occugender_notebook
+from scoring.published import gest, gifi_friend, gifi_pronouns, occugender_jobs, occugender_notebook
 from scoring.types import ScoringError
 from tests.helpers import mirror
 from tests.scoring.made import data_set
@@ -270,6 +270,35 @@ def test_a_notebook_without_the_table_is_left_out(tmp_path):
     path.write_text("x")
     with pytest.raises(published.BrokenFileError, match="is no notebook"):
         occugender_notebook.output(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "declared", "expected"),
+    [
+        ("Xe reads xyr book to them.", "xe", True),
+        ("Xe said that she reads.", "xe", False),
+        ("She said that he reads.", "she", False),
+        ("Their co-worker read it.", "co", False),
+        ("Co\u2019s here.", "co", True),
+        ("It rains.", "they", False),
+    ],
+)
+def test_a_pronoun_is_kept_where_the_text_has_it_and_neither_he_nor_she(text, declared, expected):
+    assert gifi_pronouns.kept(text, declared) is expected
+
+
+@pytest.mark.mirror
+def test_texts_of_gifi_keep_xe_as_often_as_known(data):
+    # As counts of 200 sentences (196 of GPT-2): a share of .895 is printed as .90 or .89 by the rule of rounding.
+    known = {"gpt-4": 179, "gpt-4o": 176, "Llama-2-7b": 71, "gpt2": 0}
+    for model, count in known.items():
+        result = published.run("gifi-pronouns", model, data, resamples=10)
+        found = {(e.group, e.metric): e for e in result.report.estimates}
+        score = found["xe", "kept"]
+        assert round(score.value * score.n / 100) == count
+        assert score.clusters == score.n
+        assert found["neopronouns", "kept"].clusters < found["neopronouns", "kept"].n
+    assert len(published.models("gifi-pronouns")) == 15
 
 
 @pytest.mark.mirror

@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 
 from builders.parsers.triplets import filled
 from cards.verdict import holm
-from scoring import answering, benchmarks, prompts, run
+from scoring import answering, benchmarks, language, prompts, run
 from scoring.__main__ import app, default_folder
 from scoring.commands import score
 from scoring.inference.load_options import BUNDLED, LoadOptions, load
@@ -196,7 +196,7 @@ def test_a_killed_run_goes_on_and_finds_what_an_uninterrupted_one_does(
         Model, "answer", lambda self, requests, **k: asked.extend(requests) or answer(self, requests, **k)
     )
     assert command(*arguments).exit_code == 0
-    assert len(asked) == 3 + 8 + 3 - after
+    assert len(asked) == 3 + 8 + 3 + len(language.sentences()) - after
     assert results(tmp_path) == results(whole[0])
 
 
