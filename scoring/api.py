@@ -26,7 +26,7 @@ def evaluate(model: list[str] | tuple[str, ...], **options: Any) -> Sweep: ...
 def evaluate(model: Any = "", **options: Any) -> RunResult: ...
 
 
-def evaluate(
+def evaluate(  # type: ignore[misc]  # the signatures above stand for all of these options
     model: Any = "",
     *,
     tokenizer: Any = None,

@@ -15,6 +15,7 @@ from cards.options import completing
 
 if TYPE_CHECKING:
     from scoring.inference.model import Model
+    from scoring.inference.tokens import Kind
 
 #: Models that come with the project, by name.
 BUNDLED = {name: Path(__file__).parents[1] / "data" / name for name in ("tiny-causal", "tiny-masked")}
@@ -91,7 +92,7 @@ class LoadOptions:
     device_map: str | Mapping[str, Any] | None = None
     exact: Annotated[bool, model_option("--exact", help="float32, one by one: repeatable, and slow.")] = False
 
-    def fetched(self) -> tuple[Path, str]:
+    def fetched(self) -> tuple[Path, Kind]:
         """The folder of the model, downloaded and checked, and its kind.
 
         Raises
