@@ -19,7 +19,7 @@ from cards.text import redactor, split_list
 from scoring import benchmarks
 from scoring.catalogue import catalogue
 from scoring.commands.compare import show_comparison
-from scoring.inference.load_options import MODEL, LoadOptions, ModelNames
+from scoring.inference.load_options import LoadOptions, ModelNames
 from scoring.inference.parallel import Processes
 from scoring.options import RUN, Sampling, ServedOptions, Settings, Verbose
 from scoring.report import read
@@ -127,10 +127,10 @@ def main(
     models: ModelNames = None,
     models_file: Annotated[
         Path | None,
-        typer.Option("--models", metavar="FILE", help="Models of a file, NAME or NAME@REVISION a line."),
+        typer.Option("--models", metavar="FILE", rich_help_panel=RUN, help="A file with a NAME or NAME@REV a line."),
     ] = None,
     revisions: Annotated[
-        str, typer.Option(metavar="A,B", rich_help_panel=MODEL, help="Score these revisions of each model.")
+        str, typer.Option(metavar="A,B", rich_help_panel=RUN, help="Score these revisions of each model.")
     ] = "",
     compare: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Paired differences from a run; MODEL may be one too.")
@@ -144,11 +144,10 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", rich_help_panel=RUN, help="Print the results file alone.")] = False,
     **values: Any,
 ) -> None:
-    """Score MODEL on the benchmarks and write a report with intervals.
+    """Score MODEL on the benchmarks and write a report with intervals; of several models each has a folder.
 
-    An interrupted run goes on when it is started again. Several models have a folder each, in --out or runs, and one
-    that fails does not stop the others. Exit status: 1 when something cannot be done, 2 when data is missing or an
-    option is wrong, 3 when --fail-if holds; the report is written then too; 4 when some of several models failed.
+    An interrupted run goes on when it is started again. Exit status: 1 when something cannot be done, 2 when data is
+    missing or an option is wrong, 3 when --fail-if holds, 4 when some of several models failed.
     """
     processes = Processes.launched()
     quiet = not processes.first

@@ -33,9 +33,9 @@ ModelName = Annotated[
 ModelNames = Annotated[
     list[str] | None,
     Argument(
-        metavar="MODEL...",
+        metavar="MODEL",
         autocompletion=completing(lambda: BUNDLED),
-        help="A folder, a name on the Hub, or tiny-causal; several are scored one after the other.",
+        help="Folders, names on the Hub, or tiny-causal.",
     ),
 ]
 Revision = Annotated[str | None, model_option(metavar="REV", help="Branch, tag or commit on the Hub.")]
