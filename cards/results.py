@@ -5,7 +5,7 @@ checks that every number is within the range of its metric, which publishing req
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path, PurePath, PureWindowsPath
 from typing import Annotated, Any, Literal
@@ -364,16 +364,55 @@ def load(path: Path) -> Report:
     raise CardError(f"{file} cannot be read as results ({reason}); give a results.json or its folder.")
 
 
-def read(path: Path) -> Report:
-    """The run of :func:`load`, with all numbers within the range of their metric.
+#: The most characters of a name.
+LONGEST = 300
+
+
+def check_names(where: str, names: Iterable[str]) -> None:
+    """Refuses a name that no page can hold.
 
     Raises
     ------
     CardError
-        As :func:`load`, and when a number is out of range.
+        With its length.
+    """
+    for name in names:
+        if len(name) > LONGEST:
+            raise CardError(
+                f"{where:.80} has a name of {len(name):,} characters, and {LONGEST} are the most; shorten it."
+            )
+
+
+def check_numbers(where: str, numbers: Numbers, *counts: int) -> None:
+    """Refuses what no score can be: a count below 0, and an interval whose lower end is above the upper one.
+
+    Raises
+    ------
+    CardError
+        With the first such number.
+    """
+    _, low, high = numbers
+    if low > high:
+        raise CardError(f"{where} has an interval from {low:g} to {high:g}; score the model again.")
+    for count in counts:
+        if count < 0:
+            raise CardError(f"{where} counts {count} examples or clusters, and 0 is the least; score the model again.")
+
+
+def read(path: Path) -> Report:
+    """The run of :func:`load`, with all numbers within the range of their metric, and names that a page can hold.
+
+    Raises
+    ------
+    CardError
+        As :func:`load`, and when a number is out of range or a name is too long.
     """
     run = load(path)
+    check_names(str(path), (run.model, run.adapter, run.dtype, run.prompt, run.profile, *run.data, *run.headlines))
+    check_names(str(path), (headline.dataset for headline in run.headlines.values()))
     for score in run.estimates:
+        check_names(str(path), (*score.key, score.title, score.short, score.label))
+        check_numbers(f"{score.benchmark}, {score.group}: {score.metric}", score.numbers, score.n, score.clusters)
         ends = [abs(end) for end in (score.least, score.most) if math.isfinite(end)]
         # Sums in another order, as on another processor, differ in the last digits.
         slack = _ROUNDING * max([1.0, *ends])
