@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Argument, Option
 
 from cards.options import completing
+from cards.text import without_home
 
 if TYPE_CHECKING:
     from scoring.inference.model import Model
@@ -84,7 +85,7 @@ class LoadOptions:
     exact: Annotated[bool, model_option("--exact", help="float32, one by one: repeatable, and slow.")] = False
 
     def load(self) -> Model:
-        """The loaded model, which keeps the name that the user gave.
+        """The loaded model, which keeps the name that the user gave, with ``~`` for the home directory.
 
         Raises
         ------
@@ -129,7 +130,7 @@ class LoadOptions:
             of_adapter = str(self.adapter), self.adapter_revision
             network, stamp = checkpoint.adapted(network, *of_adapter, model, base, allowed=self.allow_pickle)
         tokenizer = checkpoint.tokenizer(folder, model, code)
-        loaded = Model(network, tokenizer, kind, self.model, base, stamp, exact=self.exact)
+        loaded = Model(network, tokenizer, kind, without_home(self.model), base, stamp, exact=self.exact)
         loaded.keep_measurements()
         loaded.stats.load_seconds = time.perf_counter() - started
         return loaded
