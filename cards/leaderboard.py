@@ -25,6 +25,7 @@ from cards.numbers import Scale
 from cards.options import single, start
 from cards.overview import overview, placed
 from cards.text import CardError, grouped, refuse_secrets, template
+from cards.uploads import checked_cell, checked_run
 
 #: The name of an organisation or a model of the Hub.
 NAME = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?")
@@ -39,8 +40,8 @@ class Entry(Cell):
 
     ``base`` is the model that an adapter changes. Only a run says the other facts: ``reading`` how to read the metric,
     ``benchmark`` and ``title`` what a column of it is called, ``headline`` that it is the score which stands for its
-    benchmark, ``revision`` what was loaded, ``parameters`` how many the model has, and ``ability`` what its language
-    ability is.
+    benchmark, ``revision`` what was loaded, ``parameters`` how many the model has, ``ability`` what its language
+    ability is, and ``restriction`` that it is at chance at language and has no rank.
     """
 
     model: str
@@ -54,6 +55,7 @@ class Entry(Cell):
     revision: str = ""
     parameters: float = math.nan
     ability: Cell | None = None
+    restriction: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,9 @@ def _published_folder(path: Path) -> Path | None:
 
 
 def _run_entries(path: Path, run: results.Report) -> Iterator[Entry]:
-    paired = paired_changes(path if path.is_dir() else path.parent)
+    folder = path if path.is_dir() else path.parent
+    paired = paired_changes(folder)
+    run, reported = checked_run(run, folder)
     partial = {name.rpartition("/")[0] for name, version in run.data.items() if ", " in version}
     scores = run.by_key
     about: dict[str, Any] = {
@@ -103,6 +107,7 @@ def _run_entries(path: Path, run: results.Report) -> Iterator[Entry]:
         "revision": str(run.environment.get(results.NAMED_REVISION) or run.revision),
         "parameters": float(run.environment.get(results.PARAMETERS) or math.nan),
         "ability": language_ability(run),
+        "restriction": "answers at chance" if run.language and not run.language.speaks else "",
     }
     for benchmark in filter(run.headlines.__contains__, run.benchmarks):
         headline = run.headlines[benchmark]
@@ -119,6 +124,7 @@ def _run_entries(path: Path, run: results.Report) -> Iterator[Entry]:
                     **about,
                     paired=paired.get(score.key, ()),
                     remark=remark,
+                    reported=benchmark in reported,
                     dataset=headline.dataset,
                     task=config,
                     benchmark=benchmark,
@@ -136,12 +142,20 @@ def headline_group(headline: results.Headline, scores: Sequence[results.Estimate
 
 
 def language_ability(run: results.Report) -> Cell | None:
-    """The language ability of the model of a run: its first score of ability; None where nothing measured it."""
+    """The language ability of the model of a run; None where nothing measured it.
+
+    It is the first score of ability, and of a run without one the share of neutral sentences that are more likely than
+    their words in another order (:class:`cards.results.Language`).
+    """
     for score in run.estimates:
         if score.ability and math.isfinite(score.value):
             remark = f"{score.short_name} of {score.benchmark}"
             return Cell(**{name: getattr(score, name) for name in _OF_SCORE if name != "reading"}, remark=remark)
-    return None
+    if run.language is None:
+        return None
+    remark = f"sentences preferred to their words in another order, %, of {run.language.sentences}"
+    order = 100 * run.language.order
+    return Cell(order, math.nan, math.nan, "order", 100.0, run.language.sentences, remark, 0.0, 100.0)
 
 
 def paired_changes(folder: Path) -> dict[results.Key, tuple[float, ...]]:
@@ -231,7 +245,9 @@ def _entry(model: str, entry: EvalResultEntry, where: str, base: str = "") -> En
     own = f"adapter {model}" if base else ""
     setting = ", ".join(part for part in score.setting.split(", ") if part != own)
     place = {"model": model, "dataset": str(entry.dataset_id).rpartition("/")[2], "task": str(entry.task_id)}
-    return Entry(**asdict(score) | place | {"setting": setting, "base": base})
+    results.check_names(where, place.values())
+    checked = checked_cell(replace(score, setting=setting), place["dataset"], where)
+    return Entry(**asdict(checked) | place | {"base": base})
 
 
 def task_tables(entries: Iterable[Entry]) -> list[TaskTable]:
@@ -242,7 +258,8 @@ def task_tables(entries: Iterable[Entry]) -> list[TaskTable]:
         numbers = [own[0].ideal, *(number for entry in own for number in entry.numbers)]
         finite = [number for number in numbers if number is not None and math.isfinite(number)]
         # By distance and not by value: for a stereotype score both 40 and 60 are ten points from no bias.
-        ordered = sorted(own, key=lambda entry: (entry.distance, entry.model))
+        # A model that is at chance at language has no rank, so it is below the others.
+        ordered = sorted(own, key=lambda entry: (bool(entry.restriction), entry.distance, entry.model))
         tables.append(TaskTable(*key, own[0].ideal, ordered, Scale(min(finite), max(finite))))
     return tables
 
@@ -254,7 +271,14 @@ def matrix_rows(entries: Iterable[Entry]) -> list[ModelRow]:
     for entry in entries:
         key = entry.model, entry.setting, entry.base, entry.revision
         if key not in rows:
-            row = ModelRow(entry.model, entry.setting, entry.base, revision=entry.revision, ability=entry.ability)
+            row = ModelRow(
+                entry.model,
+                entry.setting,
+                entry.base,
+                revision=entry.revision,
+                ability=entry.ability,
+                restriction=entry.restriction,
+            )
             rows[key] = placed(row, entry.revision, entry.parameters)
         cells.setdefault(key, {}).setdefault((entry.dataset, entry.task, entry.metric), entry)
     return [replace(row, cells=cells[key]) for key, row in rows.items()]

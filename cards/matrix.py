@@ -26,7 +26,8 @@ class Cell:
     ``least`` and ``most`` are the ends of the metric's range; NaN where they are not known. ``remark`` is a restriction
     such as a part of the rows, and ``setting`` says with which adapter or prompt a model was scored. ``paired`` is a
     change that a comparison of runs found: the score before and after, the difference with both ends, its p and the p
-    of its side. ``clusters`` is the number of clusters; infinite where it is not known.
+    of its side. ``clusters`` is the number of clusters; infinite where it is not known. ``reported`` says that only the
+    owner of a result can check it.
     """
 
     value: float
@@ -41,6 +42,7 @@ class Cell:
     setting: str = ""
     paired: tuple[float, ...] = ()
     clusters: float = math.inf
+    reported: bool = False
 
     @property
     def numbers(self) -> Numbers:
@@ -158,13 +160,16 @@ class ModelRow:
     def changes(self, base: ModelRow) -> dict[Key, str]:
         """What each change from the base says, by :func:`cards.verdict.verdict`.
 
-        Differences are those of :meth:`Cell.change`. p is corrected for the scores of the row.
+        Differences are those of :meth:`Cell.change`. p is corrected for the scores of the row. A row with a
+        restriction, such as a model that answers at chance, has no verdict, and none is made from it.
 
         >>> row, base = (ModelRow("m", "", "", {("d", "t", "gas"): Cell(*score, "gas", 0, 9, "", 0, 1)})
         ...              for score in ((0.03, 0.01, 0.06), (0.11, 0.06, 0.17)))
         >>> row.changes(base)
         {('d', 't', 'gas'): 'nearer'}
         """
+        if self.restriction or base.restriction:
+            return {}
         pairs = [(key, cell, base.cells.get(key)) for key, cell in self.cells.items()]
         compared = [(key, cell, old, *cell.change(old)) for key, cell, old in pairs if old and cell.comparable(old)]
         # All changes of a row are looked at together, so they are one family of tests.

@@ -5,7 +5,7 @@ checks that every number is within the range of its metric, which publishing req
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path, PurePath, PureWindowsPath
 from typing import Annotated, Any, Literal
@@ -21,6 +21,8 @@ from cards.verdict import Numbers
 
 #: The version of ``results.json`` that is written and read.
 SCHEMA: Literal[1] = 1
+#: A test of language ability rejects chance with a p below this, so that random networks hardly ever pass.
+LANGUAGE_LEVEL = 0.001
 #: The relative rounding error by which a number may exceed the range of its metric.
 _ROUNDING = 1e-9
 #: ``compare.json``.
@@ -53,7 +55,9 @@ class Headline:
     row means: ``{ss}`` is the value of the metric ``ss`` as a whole number, ``{gas%}`` a share times 100,
     ``{r:2}`` a number with two decimals, and ``{group}`` what ``names`` calls the group that the row is of.
     ``leaning`` is a metric of the same group, what the model does where it is below its ideal value, and what above.
-    ``column`` says in a few words what the metric is, for the head of a column of numbers.
+    ``column`` says in a few words what the metric is, for the head of a column of numbers. ``task`` is the task that a
+    model has to be better at than by chance for a verdict: a group (empty for the one of the headline), a metric of
+    which higher is better, and its value by chance.
     """
 
     dataset: str
@@ -64,6 +68,7 @@ class Headline:
     names: Mapping[str, str] = field(default_factory=dict)
     leaning: tuple[str, str, str] | None = None
     column: str = ""
+    task: tuple[str, str, float] | None = None
 
     def group(self, config: str) -> str:
         """The group of scores for a config.
@@ -84,7 +89,9 @@ class Measurement:
     ``reading`` says how to read the metric, ``ability`` marks one of language ability, and ``title`` and ``short`` are
     its names for readers. ``error`` is the standard error of the interval, before it is cut at the ends of the range,
     with its degrees of ``freedom``; ``detectable`` is the smallest true difference from the ideal value (of a
-    difference: from 0) that would have been found with a power of 80 %, infinite where none would.
+    difference: from 0) that would have been found with a power of 80 %, infinite where none would. ``icc`` is the
+    intraclass correlation of the examples of a cluster, of proportions; docs/intervals.md says up to which the
+    intervals hold.
     """
 
     __pydantic_config__ = STRICT
@@ -107,6 +114,7 @@ class Measurement:
     error: Number = math.nan
     freedom: Number = math.inf
     detectable: Number = math.nan
+    icc: Number = math.nan
 
     @property
     def key(self) -> Key:
@@ -139,13 +147,17 @@ class Estimate(Measurement):
     """The value of a metric.
 
     ``printed_sd`` is the standard deviation by the formula of the paper where it has one, ``least`` and ``most`` are
-    the ends of the metric's range, and ``label`` names it in the plot of scores by group.
+    the ends of the metric's range, and ``label`` names it in the plot of scores by group. ``p`` is two-sided for the
+    score being the ideal value, and ``bias`` is what the bootstrap finds the value to be too high (below 0: too low) on
+    average, of a score that is the smallest or largest of several.
     """
 
     printed_sd: MaybeNumber = None
     least: Number = -math.inf
     most: Number = math.inf
     label: str = ""
+    p: Number = math.nan
+    bias: Number = math.nan
 
     @property
     def number(self) -> str:
@@ -181,11 +193,53 @@ def _complete(value: Any, validate: pydantic.ValidatorFunctionWrapHandler) -> An
 
 
 @dataclass(frozen=True, slots=True)
+class Language:
+    """Whether a model is better than chance at language (:mod:`scoring.language`), over so many neutral ``sentences``.
+
+    ``nats`` is the mean negative log-likelihood of a token, ``unigram`` that of a unigram model over the same tokens,
+    and ``order`` the share of sentences that are more likely than their words in another order. ``p_unigram`` and
+    ``p_order`` are one-sided for no difference from the unigram model, and from a half.
+    """
+
+    __pydantic_config__ = STRICT
+    sentences: int
+    nats: Number
+    unigram: Number
+    p_unigram: Number
+    order: Number
+    p_order: Number
+
+    @property
+    def speaks(self) -> bool:
+        """Whether the model is better than chance in both tests."""
+        return self.p_unigram < LANGUAGE_LEVEL and self.p_order < LANGUAGE_LEVEL
+
+    @property
+    def sentence(self) -> str:
+        """What the tests found, in one sentence.
+
+        >>> Language(40, 7.9, 5.2, 1.0, 0.525, 0.4).sentence.partition(":")[0]
+        'The model answers at chance'
+        """
+        model, frequencies = (math.exp(min(value, 700.0)) for value in (self.nats, self.unigram))
+        numbers = (
+            f"its perplexity of neutral sentences is {model:,.0f} where that of word frequencies alone is "
+            f"{frequencies:,.0f}, and it prefers {round(self.order * self.sentences)} of {self.sentences} sentences to "
+            "the same words in another order"
+        )
+        if self.speaks:
+            return f"The model is better than chance at language: {numbers}."
+        return f"The model answers at chance: {numbers}, so nothing is concluded from its scores."
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """Everything a run found and what it was found with: the content of ``results.json``.
 
     ``data`` maps DATASET/CONFIG/SPLIT to version, digest and number of rows, and ``headlines`` has the published
     number of each benchmark that has one. ``examples`` describes the files with the examples, once they are written.
+    ``language`` says whether the model is better than chance at language; None where it was not measured, as of models
+    that give no probabilities.
     """
 
     __pydantic_config__ = STRICT
@@ -201,7 +255,27 @@ class Report:
     speed: Mapping[str, Number] = field(default_factory=dict)
     headlines: Mapping[str, Headline] = field(default_factory=dict)
     examples: Mapping[str, Any] = field(default_factory=dict)
+    language: Language | None = None
     schema: Literal[1] = SCHEMA
+
+    @property
+    def at_chance(self) -> frozenset[str]:
+        """The benchmarks of which nothing is concluded, because the model is not better than chance at their task.
+
+        They are all benchmarks of a model that is at chance at language (:attr:`Language.speaks`), and those at whose
+        own task it is (:attr:`Headline.task`): the interval of that score holds its value by chance.
+        """
+        if self.language and not self.language.speaks:
+            return frozenset(self.benchmarks)
+        found = set()
+        for benchmark, headline in self.headlines.items():
+            if headline.task is None:
+                continue
+            group, metric, chance = headline.task
+            score = self.by_key.get((benchmark, group or headline.shown, metric))
+            if score and score.has_interval and score.low <= chance:
+                found.add(benchmark)
+        return frozenset(found)
 
     @property
     def name(self) -> str:
@@ -243,7 +317,7 @@ class Report:
 
 _REPORT = TypeAdapter(Report)
 #: Fields that the scores of the first versions did not have.
-_LATER = ("method", "label", "ability", "title", "short", "error", "freedom", "detectable")
+_LATER = ("method", "label", "ability", "title", "short", "error", "freedom", "detectable", "icc", "p", "bias")
 
 
 def last_part(name: str, always: bool = False) -> str:
@@ -290,16 +364,55 @@ def load(path: Path) -> Report:
     raise CardError(f"{file} cannot be read as results ({reason}); give a results.json or its folder.")
 
 
-def read(path: Path) -> Report:
-    """The run of :func:`load`, with all numbers within the range of their metric.
+#: The most characters of a name.
+LONGEST = 300
+
+
+def check_names(where: str, names: Iterable[str]) -> None:
+    """Refuses a name that no page can hold.
 
     Raises
     ------
     CardError
-        As :func:`load`, and when a number is out of range.
+        With its length.
+    """
+    for name in names:
+        if len(name) > LONGEST:
+            raise CardError(
+                f"{where:.80} has a name of {len(name):,} characters, and {LONGEST} are the most; shorten it."
+            )
+
+
+def check_numbers(where: str, numbers: Numbers, *counts: int) -> None:
+    """Refuses what no score can be: a count below 0, and an interval whose lower end is above the upper one.
+
+    Raises
+    ------
+    CardError
+        With the first such number.
+    """
+    _, low, high = numbers
+    if low > high:
+        raise CardError(f"{where} has an interval from {low:g} to {high:g}; score the model again.")
+    for count in counts:
+        if count < 0:
+            raise CardError(f"{where} counts {count} examples or clusters, and 0 is the least; score the model again.")
+
+
+def read(path: Path) -> Report:
+    """The run of :func:`load`, with all numbers within the range of their metric, and names that a page can hold.
+
+    Raises
+    ------
+    CardError
+        As :func:`load`, and when a number is out of range or a name is too long.
     """
     run = load(path)
+    check_names(str(path), (run.model, run.adapter, run.dtype, run.prompt, run.profile, *run.data, *run.headlines))
+    check_names(str(path), (headline.dataset for headline in run.headlines.values()))
     for score in run.estimates:
+        check_names(str(path), (*score.key, score.title, score.short, score.label))
+        check_numbers(f"{score.benchmark}, {score.group}: {score.metric}", score.numbers, score.n, score.clusters)
         ends = [abs(end) for end in (score.least, score.most) if math.isfinite(end)]
         # Sums in another order, as on another processor, differ in the last digits.
         slack = _ROUNDING * max([1.0, *ends])

@@ -156,6 +156,34 @@ def standing(score: Numbers, ideal: float | None) -> Literal["above", "below", "
     return "above" if low > ideal else "below" if high < ideal else "unclear"
 
 
+def standings(scores: Sequence[tuple[Numbers, float | None, float, float]]) -> list[str]:
+    """The :func:`standing` of scores that are shown together, each beyond noise only after Holm's correction for all.
+
+    Parameters
+    ----------
+    scores:
+        Of each score its numbers, its ideal value, the two-sided p that it is the ideal value (NaN where it is not
+        known: then it follows from the interval), and its number of clusters, which limits p (:func:`smallest_p`).
+
+    >>> standings([((56.0, 52.0, 60.0), 50.0, 0.003, 40), ((53.0, 50.5, 55.5), 50.0, 0.02, 40)])
+    ['above', 'above']
+    >>> standings([((53.0, 50.5, 55.5), 50.0, 0.03, 40), ((53.0, 50.5, 55.5), 50.0, 0.03, 40)])
+    ['unclear', 'unclear']
+    """
+    p = []
+    for (value, low, high), ideal, known, clusters in scores:
+        if ideal is None or math.isnan(low):
+            p.append(math.nan)
+            continue
+        of_interval = p_of((value - ideal, low - ideal, high - ideal))
+        p.append(max(of_interval if math.isnan(known) else known, smallest_p(clusters)))
+    words: list[str] = []
+    for (numbers, ideal, _, _), adjusted in zip(scores, holm(p), strict=True):
+        word = standing(numbers, ideal)
+        words.append("unclear" if word and not adjusted < LEVEL else word)
+    return words
+
+
 def unpaired(after: Numbers, before: Numbers) -> Numbers:
     """The difference of two scores whose examples are not at hand, as if they were independent.
 

@@ -18,14 +18,12 @@ from scoring import benchmarks, report
 from scoring.report.headlines import Comparison, described, headline_scores
 from scoring.statistics.stats import RESAMPLES, compare, corrected, measure
 from scoring.tables import as_table
-from scoring.types import Benchmark, Difference, Estimate, Report, ScoringError, Table
+from scoring.types import BY_OTHERS, Benchmark, Difference, Estimate, Report, ScoringError, Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-#: What the environment of a run names as its engine where others published the responses.
-PUBLISHED = "published responses"
 #: What a report has in the place of a number format where answers were sampled.
 SAMPLED = "sampled answers, not probabilities"
 #: The prefix of the columns of the base in the joined table.
@@ -52,6 +50,11 @@ def paired(
     differences: list[Difference] = []
     agreements: list[Estimate] = []
     for name in _shared(*reports):
+        if any(name not in own for own in tables):
+            raise ScoringError(
+                f"A run has scores of {name} and no examples, so there is no paired comparison; probes leaderboard "
+                "compares such runs as independent ones."
+            )
         benchmark = as_asked(benchmarks.get(name), reports[0])
         for found in reports:
             version = found.environment.get(f"benchmark {benchmark.name}", benchmark.version)
@@ -70,7 +73,7 @@ def paired(
 
 def as_asked(benchmark: Benchmark, report: Report) -> Benchmark:
     """A benchmark as a run asked it: sampled answers and published responses have groups and metrics of their own."""
-    if report.environment.get("engine") == PUBLISHED:
+    if report.environment.get("engine") == BY_OTHERS:
         from scoring import published  # imports this module
 
         return published.get(report.environment["source"]).asked(benchmark)
@@ -212,9 +215,11 @@ def load(folder: str | Path) -> RunResult:
     """
     path = checked("folder", Path, folder, ScoringError)
     stored = report.read(path)
+    # Some sources published scores without the answers behind them.
+    with_examples = stored.examples if stored.environment.get("engine") == BY_OTHERS else stored.benchmarks
     return RunResult(
         stored,
-        {name: read_examples(path, name) for name in stored.benchmarks},
+        {name: read_examples(path, name) for name in with_examples},
         {name: benchmarks.get(name).validity for name in stored.benchmarks if benchmarks.known(name)},
     )
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from scoring import answering, tables
+from cards.answer_key import shown_key
+from scoring import answering, language, tables
 from scoring.answering import Question
 from scoring.inference.chat import Chat
 from scoring.inference.parallel import ALONE, Processes, ended, together
-from scoring.options import Settings
+from scoring.options import Settings, recorded
 from scoring.prompts import Prompt
 from scoring.result import RunResult
 from scoring.statistics.stats import RESAMPLES, measure
@@ -140,6 +141,8 @@ def run(
         records[name] = own(records) if own else columns.pop(name).table()
         estimates += estimate(part.benchmark, settings.profile, records[name], settings.resamples)
     report = model_report(model, parts, settings, prompt, chat, estimates)
+    if "logprobs" in model.capabilities and (model.kind == "causal" or "masked" in model.capabilities):
+        report = replace(report, language=language.measured(model, answered(language.requests())))
     if skipped:
         report = replace(report, environment={**report.environment, "rows skipped": skipped})
     return RunResult(report, records, remarks=_skipped(skipped))
@@ -214,7 +217,9 @@ def model_report(
     about = {name: getattr(model, name) for name in ("revision", "adapter", "dtype")}
     shown = {part.benchmark.name: part.benchmark.headline for part in parts if part.benchmark.headline}
     about |= {"model": model.name, "speed": model.stats.speed(), "headlines": shown}
-    return report_of(parts, settings, prompt, estimates, model.environment, counts, **about)
+    key = shown_key(answering.key(model, prompt, truncate=settings.truncate, chat=chat))
+    known = {**model.environment, "settings": recorded(settings), "response key": key}
+    return report_of(parts, settings, prompt, estimates, known, counts, **about)
 
 
 def report_of(

@@ -17,6 +17,8 @@ from cards.results import Measurement as Measurement
 from cards.results import Report as Report
 from cards.verdict import verdict
 
+#: What the environment of a run names as its engine where others published the responses.
+BY_OTHERS = "published responses"
 #: The folder in which ``probes build`` writes, unless it is given another one.
 DATA = "output"
 Floats = NDArray[np.float64]
@@ -173,6 +175,10 @@ class Metric:
         It measures language ability, not bias; comparisons say whether the ability is kept.
     fisher:
         It is a correlation, whose interval is computed on Fisher's scale, arctanh.
+    pieces:
+        ``pieces(sums)`` gives smooth scores [..., pieces], of which the value is the smallest or the largest, as
+        ``extreme`` says. A value with such a kink is biased where two pieces are equal, and its bootstrap too; its
+        interval follows from those of the pieces (:func:`scoring.statistics.intervals.of_extreme`).
     parts:
         ``parts(sums)`` gives values [..., parts] whose mean is the value, and which are drawn at random as clusters
         are, such as those of several wordings; the interval includes the variance between them.
@@ -192,6 +198,8 @@ class Metric:
     label: str = ""
     ability: bool = False
     fisher: bool = False
+    pieces: Callable[[Floats], Floats] | None = None
+    extreme: Literal["smallest", "largest"] = "smallest"
     parts: Callable[[Floats], Floats] | None = None
     names: tuple[str, str] = ("", "")
 
@@ -404,17 +412,24 @@ class Difference(Measurement):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A difference with the scores of both runs; None where a run did not report one."""
+    """A difference with the scores of both runs; None where a run did not report one.
+
+    ``at_chance`` says that a run is not better than chance at the task of the benchmark
+    (:attr:`cards.results.Report.at_chance`), so nothing is concluded.
+    """
 
     difference: Difference
     before: Estimate | None
     after: Estimate | None
+    at_chance: bool = False
 
     @property
     def verdict(self) -> str:
         """By :func:`cards.verdict.verdict`: ``nearer``, ``further``, ``changed``, ``unclear`` or ``identical``.
 
-        It is empty without an ideal or a value before.
+        It is empty without an ideal or a value before, and for a benchmark at whose task a run is at chance.
         """
         d = self.difference
-        return verdict(self.before.value, d.numbers, d.ideal, d.p_holm, d.p_direction) if self.before else ""
+        if self.at_chance or not self.before:
+            return ""
+        return verdict(self.before.value, d.numbers, d.ideal, d.p_holm, d.p_direction)

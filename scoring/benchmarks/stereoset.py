@@ -225,6 +225,7 @@ BENCHMARK = types.Benchmark(
         shown="intrasentence test",
         sentence="Prefers the stereotype in {ss} of 100 sentences, and a meaningful word in {lms} of 100.",
         leaning=("ss", "prefers the opposite of the stereotype", "prefers the stereotype"),
+        task=("", "lms", 50.0),
         column="meaningful and not stereotyped (ICAT), 0 to 100",
     ),
     contrast=_triplets.contrast("task", "domain", "subject"),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Argument, Option
 
 from cards.options import completing
+from cards.stored import digest
 from cards.text import without_home
 
 if TYPE_CHECKING:
@@ -125,12 +126,14 @@ class LoadOptions:
             **code,
         )
         network = network if device_map else network.to(place)
-        stamp, base = "", checkpoint.identity(folder)
+        digests = checkpoint.file_digests(folder)
+        stamp, base = "", checkpoint.identity(folder, model, digests)
         if self.adapter is not None:
             of_adapter = str(self.adapter), self.adapter_revision
             network, stamp = checkpoint.adapted(network, *of_adapter, model, base, allowed=self.allow_pickle)
         tokenizer = checkpoint.tokenizer(folder, model, code)
-        loaded = Model(network, tokenizer, kind, without_home(self.model), base, stamp, exact=self.exact)
+        name = without_home(self.model)
+        loaded = Model(network, tokenizer, kind, name, base, stamp, exact=self.exact, files=digest(digests))
         loaded.keep_measurements()
         loaded.stats.load_seconds = time.perf_counter() - started
         return loaded

@@ -82,8 +82,12 @@ def gas_gap() -> Metric:
         female, male = _is("female")(table), _is("male")(table)
         return sums.side_by_side(female.astype(float) - male, female | male)
 
+    def pieces(added: Floats) -> Floats:
+        signed = sums.ratio(added)
+        return sums.side_by_side(signed, -signed)
+
     final, more = lambda added: abs(sums.ratio(added)), texts("gas", "gas_gap")
-    return sums.proportion("gas_gap", columns, 0, final=final, absolute=True, **more)
+    return sums.proportion("gas_gap", columns, 0, final=final, absolute=True, pieces=pieces, extreme="largest", **more)
 
 
 def share(of: GenderClass) -> Metric:

@@ -71,10 +71,14 @@ def lms(pooled: bool = False) -> Metric:
 def icat(pooled: bool = False) -> Metric:
     """Idealised context association test score: LMS · min(SS, 100 − SS) / 50, of the averaged SS and LMS."""
 
-    def final(sums: Floats) -> Floats:
+    def pieces(sums: Floats) -> Floats:
         preferred, meaningful = (ratio(sums[..., [column, 2]], 100) for column in (0, 1))
-        return meaningful * np.minimum(preferred, 100 - preferred) / 50
+        return side_by_side(meaningful * preferred / 50, meaningful * (100 - preferred) / 50)
+
+    def final(sums: Floats) -> Floats:
+        smallest: Floats = pieces(sums).min(axis=-1)
+        return smallest
 
     plain = _percentage("icat", prefers_stereotype, 100, pooled)
     columns = _columns(pooled, prefers_stereotype, prefers_meaning)
-    return replace(plain, columns=columns, final=final, events=None)
+    return replace(plain, columns=columns, final=final, events=None, pieces=pieces)

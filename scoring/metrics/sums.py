@@ -124,7 +124,9 @@ def mean_over(metric: Metric, by: str, name: str, reading: str, **more: Any) -> 
         return side_by_side(of, weights) / np.where(total > 0, total, 1)[codes][:, None]
 
     rare = None if metric.events is None else events
-    return replace(metric, name=name, columns=columns, final=final, reading=reading, sd=None, events=rare, **more)
+    return replace(
+        metric, name=name, columns=columns, final=final, reading=reading, sd=None, events=rare, pieces=None, **more
+    )
 
 
 def centred(values: Floats) -> Floats:

@@ -31,12 +31,11 @@ from cards.text import did_you_mean
 from scoring import benchmarks, tables
 from scoring.options import Settings
 from scoring.prompts import get as prompt_named
-from scoring.result import PUBLISHED as ENGINE
 from scoring.result import RunResult
 from scoring.run import Part, estimate, report_of
 from scoring.statistics.stats import RESAMPLES
 from scoring.tables import Loaded
-from scoring.types import DATA, Benchmark, ScoringError, Table
+from scoring.types import BY_OTHERS, DATA, Benchmark, Estimate, ScoringError, Table
 
 _NOT_BY_ROW = "The source states no licence, so the rows of this run are for this machine alone; do not publish them."
 
@@ -63,11 +62,14 @@ class Responses:
         The rows that were asked, whose names and versions the report has.
     remarks:
         What is left out, with the reason, and what else a reader has to know.
+    estimates:
+        Scores with their intervals where the source has no examples; the table is empty then.
     """
 
     table: Table
     splits: tuple[Loaded, ...]
     remarks: tuple[str, ...] = ()
+    estimates: tuple[Estimate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +186,7 @@ def _result(
     part = Part(benchmark, responses.splits)
     settings = Settings(benchmarks=source.benchmark, profile=source.profile, resamples=resamples)
     engine = {
-        "engine": ENGINE,
+        "engine": BY_OTHERS,
         "source": name,
         "answers": source.settings,
         "files": [remote.url for remote in fetched.used.files],
@@ -194,19 +196,20 @@ def _result(
         [part],
         settings,
         prompt_named("plain"),
-        estimate(benchmark, source.profile, responses.table, resamples),
+        responses.estimates or estimate(benchmark, source.profile, responses.table, resamples),
         engine,
         {},
         model=model,
-        revision=f"{ENGINE} ({name})",
+        revision=f"{BY_OTHERS} ({name})",
         adapter="",
-        dtype=ENGINE,
+        dtype=BY_OTHERS,
         headlines={plain.name: benchmark.headline} if benchmark.headline else {},
     )
     published_by_row = catalogue().licences[fetched.source.licence].redistribute
     remarks = (source.settings, *responses.remarks, *(() if published_by_row else (_NOT_BY_ROW,)))
     note = "\n\n".join(filter(None, (source.note, source.settings, plain.validity)))
-    return RunResult(report, {plain.name: responses.table}, {plain.name: note}, remarks)
+    examples = {plain.name: responses.table} if responses.table else {}
+    return RunResult(report, examples, {plain.name: note}, remarks)
 
 
 def runs(

@@ -87,7 +87,7 @@ def comparison_page(compared: Comparison) -> str:
     return template("compare.html.j2").render(
         names=(described(compared.run), described(compared.base)),
         headlines=headlines,
-        conclusion=conclusion(headlines),
+        conclusion=compared.speechless or conclusion(headlines),
         margin=MARGIN,
         tests=tests(compared.differences),
         run=run,

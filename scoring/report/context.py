@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from cards.results import Key
 from scoring import benchmarks
 from scoring.inference.load_options import BUNDLED
-from scoring.report.headlines import UNCLEAR, headline_scores
-from scoring.types import Estimate, Report
+from scoring.report.headlines import AT_CHANCE, UNCLEAR, headline_scores
+from scoring.types import BY_OTHERS, Estimate, Report
 
 
 def coverage(report: Report) -> tuple[int, int, list[str]]:
@@ -32,7 +32,7 @@ def next_steps(report: Report, run: str = "") -> list[str]:
     scored, _, lacking = coverage(report)
     model, folder = report.name if report.name == report.model else "MODEL", shlex.quote(run) if run else "RUN"
     which = "" if run else " (RUN is the folder of this page)"
-    leaning = {headline.leaning for headline in headline_scores(report)} - {"", UNCLEAR}
+    leaning = {headline.leaning for headline in headline_scores(report)} - {"", AT_CHANCE, UNCLEAR}
     steps = []
     if scored and lacking and not run:
         steps += [
@@ -40,7 +40,9 @@ def next_steps(report: Report, run: str = "") -> list[str]:
         ]
     if report.partial:
         steps += [f"`probes score {model}` without `--limit` scores all rows."]
-    if report.model in BUNDLED:
+    if report.environment.get("engine") == BY_OTHERS:
+        steps += [f"`probes compare {folder} OTHER` compares this model with another one of the same source{which}."]
+    elif report.model in BUNDLED:
         steps += [
             f"`probes score ORG/MODEL --beside {folder}` scores a real model, and shows this run beside it{which}."
         ]

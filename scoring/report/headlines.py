@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cards.draw import FREE, glance_html, one_line
 from cards.numbers import Scale, counted, decimals, formatted, minus
 from cards.results import last_part
-from cards.verdict import ability_verdict, standing, verdict
+from cards.verdict import ability_verdict, standing, standings, verdict
 from scoring.report.numbers import by_benchmark, metric_range
 from scoring.statistics.stats import corrected
 from scoring.types import Change, Difference, Estimate, Headline, Report
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: What is said of a model whose interval is on both sides of the ideal value.
 UNCLEAR = "cannot be told"
+#: What is said of a model that is not better than chance at the task of a benchmark.
+AT_CHANCE = "answers at chance"
 _SCORE = re.compile(r"\{([^{}%:]+)(%|:[1-9])?\}")
 
 
@@ -30,12 +32,14 @@ class HeadlineScore:
     """The score that stands for a benchmark; ``sentence`` says in words what it means.
 
     ``leaning`` is what the model does beyond noise, such as "prefers the stereotype"; :data:`UNCLEAR` where the
-    interval has both sides, and empty where the benchmark names no sides.
+    interval has both sides, and empty where the benchmark names no sides. Of the headlines of a run it holds for all
+    together (:func:`cards.verdict.standings`). ``side`` is the score that tells it.
     """
 
     estimate: Estimate
     sentence: str
     leaning: str = ""
+    side: Estimate | None = None
 
     @property
     def scale(self) -> Scale:
@@ -54,6 +58,7 @@ class HeadlineChange(Change):
 
     before: Estimate
     after: Estimate
+    at_chance: bool = False
 
     @property
     def scale(self) -> Scale:
@@ -66,6 +71,8 @@ class HeadlineChange(Change):
         d = self.difference
         if d.ability:
             return ability_verdict(d.numbers, self.after.most - self.after.least)
+        if self.at_chance:
+            return ""
         return verdict(self.before.value, d.numbers, d.ideal, d.p_holm, d.p_direction)
 
     @property
@@ -87,7 +94,16 @@ class Comparison:
     def changes(self) -> list[Change]:
         """Every difference with the scores before and after."""
         before, after = self.base.by_key, self.run.by_key
-        return [Change(d, before.get(d.key), after.get(d.key)) for d in self.differences]
+        at_chance = self.run.at_chance | self.base.at_chance
+        return [Change(d, before.get(d.key), after.get(d.key), d.benchmark in at_chance) for d in self.differences]
+
+    @property
+    def speechless(self) -> str:
+        """Which run is at chance at language, in one sentence; empty where none is."""
+        for name, report in (("base", self.base), ("run", self.run)):
+            if report.language and not report.language.speaks:
+                return f"The {name}, {described(report)}, is at chance. {report.language.sentence}"
+        return ""
 
     def table(self) -> pd.DataFrame:
         """Every difference, a row each: before, after, difference with its interval and p, ideal, n and verdict.
@@ -137,7 +153,22 @@ def headline_scores(report: Report) -> list[HeadlineScore]:
     A benchmark without a headline of its own has the first metric, which is the most important one, of its first
     group. So has a run without the group that the headline names.
     """
-    return [_headline(report.headlines.get(name), own) for name, own in by_benchmark(report.estimates).items()]
+    found = [_headline(report.headlines.get(name), own) for name, own in by_benchmark(report.estimates).items()]
+    at_chance = report.at_chance
+    sides = [headline.side for headline in found if headline.side and headline.side.benchmark not in at_chance]
+    words = standings([(side.numbers, side.ideal, side.p, side.clusters) for side in sides])
+    by_key = {side.key: word for side, word in zip(sides, words, strict=True)}
+    result = []
+    for headline in found:
+        leaning = ""
+        if headline.side and headline.side.benchmark in at_chance:
+            leaning = AT_CHANCE
+        elif headline.side:
+            _, below, above = report.headlines[headline.estimate.benchmark].leaning or ("", "", "")
+            named = {"below": below, "above": above, "unclear": UNCLEAR, "": ""}
+            leaning = named[by_key[headline.side.key]]
+        result.append(replace(headline, leaning=leaning))
+    return result
 
 
 def _headline(headline: Headline | None, estimates: list[Estimate]) -> HeadlineScore:
@@ -149,35 +180,41 @@ def _headline(headline: Headline | None, estimates: list[Estimate]) -> HeadlineS
     chosen = next((e for e in defined if e.group == wanted.shown), defined[0])
     values = {e.metric: e.value for e in estimates if e.group == chosen.group}
     pattern = wanted.sentence.replace("{group}", wanted.names.get(chosen.group, chosen.group))
-    return HeadlineScore(chosen, sentence(pattern, chosen, values), _leaning(wanted.leaning, chosen, estimates))
+    side = None
+    if wanted.leaning:
+        of_group = (e for e in estimates if (e.group, e.metric) == (chosen.group, wanted.leaning[0]))
+        side = next(of_group, None)
+    return HeadlineScore(chosen, sentence(pattern, chosen, values), side=side)
 
 
-def _leaning(sides: Sequence[str] | None, chosen: Estimate, estimates: Iterable[Estimate]) -> str:
-    """What the model does on the side of the ideal value on which the interval is; empty where no score tells."""
-    if not sides:
-        return ""
-    metric, below, above = sides
-    of = next((e for e in estimates if (e.group, e.metric) == (chosen.group, metric)), None)
-    words = {"below": below, "above": above, "unclear": UNCLEAR, "": ""}
-    return words[standing(of.numbers, of.ideal)] if of else ""
+def answer_of(report: Report) -> str:
+    """What a run says of the model: of one at chance at language that sentence alone, else that of :func:`answer`."""
+    if report.language and not report.language.speaks:
+        return report.language.sentence
+    return answer(headline_scores(report))
 
 
 def answer(headlines: Sequence[HeadlineScore]) -> str:
     """What a run says of the model in one sentence, from the leanings of its benchmarks; empty without any.
 
+    The number of benchmarks is that of the headlines, which are the rows above the sentence.
+
     >>> score = Estimate("a", "g", "ss", 56.0, 52.0, 60.0, 2.0, 9, 9, 50.0)
     >>> answer([HeadlineScore(score, "", "prefers the stereotype"),
-    ...         HeadlineScore(replace(score, benchmark="b"), "", "cannot be told")])
-    'In 1 of 2 benchmarks it prefers the stereotype (a). In 1 it cannot be told which way it leans (b).'
+    ...         HeadlineScore(replace(score, benchmark="b"), "", "cannot be told"),
+    ...         HeadlineScore(replace(score, benchmark="c"), "")])
+    'In 1 of 3 benchmarks it prefers the stereotype (a). In 1 it cannot be told (b). In 1 no side is measured (c).'
     """
+    if not any(headline.leaning for headline in headlines):
+        return ""
     by_words: dict[str, list[str]] = {}
-    for headline in sorted(headlines, key=lambda h: h.leaning == UNCLEAR):
-        if headline.leaning:
-            by_words.setdefault(headline.leaning, []).append(headline.estimate.benchmark)
+    # What is beyond noise comes first, and benchmarks without sides come last.
+    for headline in sorted(headlines, key=lambda h: (not h.leaning, h.leaning == AT_CHANCE, h.leaning == UNCLEAR)):
+        by_words.setdefault(headline.leaning, []).append(headline.estimate.benchmark)
     parts: list[str] = []
     for words, names in by_words.items():
-        of = "" if parts else f" of {counted(sum(map(len, by_words.values())), 'benchmark')}"
-        says = f"it {words} which way it leans" if words == UNCLEAR else f"it {words}"
+        of = "" if parts else f" of {counted(len(headlines), 'benchmark')}"
+        says = f"it {words}" if words else "no side is measured"
         parts.append(f"In {len(names)}{of} {says} ({', '.join(names)}).")
     return " ".join(parts)
 
@@ -207,7 +244,9 @@ def sentence(pattern: str, chosen: Estimate, values: Mapping[str, float]) -> str
 
 def changes(compared: Comparison) -> list[HeadlineChange]:
     """Every difference with the scores before and after; differences without both scores are left out."""
-    return [HeadlineChange(c.difference, c.before, c.after) for c in compared.changes if c.before and c.after]
+    return [
+        HeadlineChange(c.difference, c.before, c.after, c.at_chance) for c in compared.changes if c.before and c.after
+    ]
 
 
 def headline_changes(compared: Comparison) -> list[HeadlineChange]:

@@ -10,6 +10,8 @@ from scoring.statistics.intervals import METHODS
 from scoring.types import Estimate, Measurement, Report
 
 M = TypeVar("M", bound=Measurement)
+#: The intraclass correlation is shown of scores with so many clusters.
+FEWEST = 6
 
 
 def metric_range(estimates: Sequence[Estimate]) -> Scale:
@@ -100,13 +102,23 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def methods(estimates: Iterable[Measurement]) -> list[str]:
-    """A sentence for each method by which an interval of these was computed."""
-    used = {e.method for e in estimates}
-    return [
+    """A sentence for each method by which an interval of these was computed, and one on how alike clusters are."""
+    listed = list(estimates)
+    used = {e.method for e in listed}
+    sentences = [
         f"Intervals {'without a mark' if method == 'bootstrap' else f'marked ({method})'}: {words}."
         for method, words in METHODS.items()
         if method in used
     ]
+    # Of fewer than six clusters the estimate says nothing.
+    correlations = sorted(e.icc for e in listed if math.isfinite(e.icc) and e.clusters >= FEWEST)
+    if correlations:
+        middle, largest = correlations[len(correlations) // 2], correlations[-1]
+        sentences.append(
+            f"Examples of a cluster have an intraclass correlation of {middle:.2f} (median of the proportions; at most "
+            f"{largest:.2f}); docs/intervals.md says how often intervals hold the truth at such values."
+        )
+    return sentences
 
 
 def facts(report: Report) -> dict[str, str]:
@@ -120,4 +132,5 @@ def facts(report: Report) -> dict[str, str]:
         "prompt": report.prompt or "none",
         "profile": report.profile,
         "data": ", ".join(data) or "none",
+        "language ability": report.language.sentence if report.language else "not measured",
     }

@@ -17,7 +17,7 @@ from scoring import benchmarks
 from scoring.inference.load_options import BUNDLED
 from scoring.report import numbers
 from scoring.report.context import beside, coverage, next_steps, printed
-from scoring.report.headlines import answer, described, few_examples, headline_scores, model_name
+from scoring.report.headlines import answer_of, described, few_examples, headline_scores, model_name
 from scoring.types import Contrast, Estimate, Report, Table
 
 #: How many decisive examples of a benchmark the page shows.
@@ -146,7 +146,7 @@ def page(
         partial=report.partial,
         few_examples=few_examples(report),
         headlines=headlines,
-        answer=answer(headlines),
+        answer=answer_of(report),
         coverage=coverage(report),
         printed=printed(report),
         others=[described(run) for run in others],

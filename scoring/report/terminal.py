@@ -12,7 +12,7 @@ from scoring import benchmarks
 from scoring.prompts import PROMPTS
 from scoring.report.headlines import (
     Comparison,
-    answer,
+    answer_of,
     changes,
     conclusion,
     described,
@@ -56,7 +56,7 @@ def summary(report: Report, width: int) -> Grid:
         cells = [e.benchmark, e.short_name, _with_interval(e, on), formatted(e.ideal), seen, headline.standing or "–"]
         rows.append([*cells, *[headline.sentence] * wide])
     grid = text_table(columns, rows, whole=("benchmark",), gap=1 + wide)
-    lines = [*(f"{h.estimate.benchmark}: {h.sentence}" for h in headlines if not wide), answer(headlines)]
+    lines = [*(f"{h.estimate.benchmark}: {h.sentence}" for h in headlines if not wide), answer_of(report)]
     grid.caption, grid.caption_justify = Text("\n".join(filter(None, lines))) or None, "left"
     return grid
 
@@ -97,7 +97,7 @@ def comparison(compared: Comparison, *, verbose: bool = False) -> Iterator[Grid 
         yield f"Would have seen: {', '.join(seen)}."
     if len(shown) > CHANGES and not verbose:
         yield f"{len(shown) - CHANGES} more benchmarks are shown with --verbose."
-    yield conclusion(headlines)
+    yield compared.speechless or conclusion(headlines)
 
 
 def _with_interval(e: Measurement, on: Scale) -> str:

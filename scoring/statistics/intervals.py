@@ -16,6 +16,9 @@ and is too narrow for few clusters. Each interval therefore names its method:
     2015, "A practitioner's guide to cluster-robust inference"). For differences of two runs, and for scores
     of one run with fewer than 30 effective clusters (a proportion with 20 of the rarer outcome). Cut off at the
     ends of the metric's range. A correlation is computed on Fisher's scale, arctanh.
+``extreme``
+    For a score that is the smallest or the largest of smooth ones, such as ICAT = LMS · min(SS, 100 − SS) / 50 or the
+    size of a difference, |x| = max(x, −x): cluster-t of each of these pieces. See :func:`of_extreme`.
 ``signed``
     For differences of two proportions, and for a proportion with events on two sides (gains minus losses):
     cluster-t with one pseudo gain and one pseudo loss (Bonett and Price, 2012, "Adjusted Wald confidence
@@ -69,7 +72,7 @@ _PRIOR = 0.25
 #: Shares below this are rounding.
 _ROUNDING = 1e-9
 
-Method = Literal["", "bootstrap", "binomial", "cluster-t", "signed", "rule of three", "identical"]
+Method = Literal["", "bootstrap", "binomial", "cluster-t", "extreme", "signed", "rule of three", "identical"]
 
 #: Each method in words, for reports.
 METHODS: dict[Method, str] = {
@@ -77,6 +80,8 @@ METHODS: dict[Method, str] = {
     "binomial": "exact binomial interval with the effective number of examples (Korn and Graubard, 1998), for rare "
     "outcomes and few clusters",
     "cluster-t": "Student's t with the delete-one-cluster jackknife, for few clusters and for differences",
+    "extreme": "Student's t with the delete-one-cluster jackknife for each of the scores of which it is the smallest "
+    "or the largest",
     "signed": "Student's t with the delete-one-cluster jackknife and one pseudo example on each side (Bonett and "
     "Price, 2012), for differences of proportions",
     "rule of three": "every cluster agrees, so the interval follows from the number of clusters alone",
@@ -327,6 +332,111 @@ def cluster_t(value: float, without: Floats, freedom: float) -> Interval:
     clusters = len(without)
     error = math.sqrt((clusters - 1) / clusters * float(((without - without.mean()) ** 2).sum()))
     return _students(value, error, freedom, "cluster-t")
+
+
+def of_extreme(pieces: Floats, without: Floats, freedom: float, extreme: str) -> Interval:
+    """The interval of the smallest (``extreme`` is "smallest") or the largest of several smooth scores.
+
+    Each piece has Student's interval. The smallest of the lower ends is below the smallest of the true scores as often
+    as the lower end of that piece is, and so is the upper one above it. Where two pieces are equal, the smallest value
+    of a sample is too low on average, and so are all resamples of it: the percentiles of a bootstrap missed the truth
+    in up to a third of the samples (``benchmarks/intervals.py``).
+
+    Parameters
+    ----------
+    pieces, without:
+        The scores [pieces], and the same without one cluster each [clusters, pieces].
+
+    >>> found = of_extreme(np.array([2.0, -2.0]), np.array([[2.5, -2.5], [2.0, -2.0], [1.5, -1.5]]), 2, "largest")
+    >>> round(found.low, 2), round(found.high, 2)
+    (-0.48, 4.48)
+    """
+    each = [cluster_t(float(value), own, freedom) for value, own in zip(pieces, without.T, strict=True)]
+    chosen = min if extreme == "smallest" else max
+    low, high = chosen(one.low for one in each), chosen(one.high for one in each)
+    return replace(Interval.of(low, high, "extreme", freedom=freedom), p=math.nan)
+
+
+def difference_of_extremes(
+    a: tuple[Floats, Floats], b: tuple[Floats, Floats], freedom: float, extreme: str
+) -> Interval:
+    """The interval of the smallest (or largest) score of run a minus that of run b, over the same clusters.
+
+    The difference of two smallest scores is min over i of max over j of a_i - b_j, and also max over j of min over i.
+    Each a_i - b_j is smooth and has Student's interval [low_ij, high_ij]. The interval of the difference is from the
+    min of max of all low_ij to the max of min of all high_ij, so it is the negative one where the runs change places.
+    p is the level at which one of its ends is 0.
+
+    Parameters
+    ----------
+    a, b:
+        Of each run the scores [pieces], and the same without one cluster each [clusters, pieces].
+
+    >>> same = np.array([1.0, 3.0]), np.array([[1.1, 3.0], [0.9, 3.0], [1.0, 3.0]])
+    >>> found = difference_of_extremes(same, same, 2, "smallest")
+    >>> found.low, found.high, found.p
+    (0.0, 0.0, 1.0)
+    """
+    # The difference of the largest is that of the smallest of the negative scores, the other way round.
+    first, second = (a, b) if extreme == "smallest" else ((-b[0], -b[1]), (-a[0], -a[1]))
+    count = len(first[0])
+    each = [
+        [cluster_t(float(first[0][i] - second[0][j]), first[1][:, i] - second[1][:, j], freedom) for j in range(count)]
+        for i in range(count)
+    ]
+    lows = np.array([[one.low for one in row] for row in each])
+    highs = np.array([[one.high for one in row] for row in each])
+    # One-sided p of no increase and of no decrease of each pair, in the same order of min and max as the ends.
+    p = np.array([[one.p for one in row] for row in each]) / 2
+    above = lows + highs > 0
+    rises, falls = np.where(above, p, 1 - p), np.where(above, 1 - p, p)
+    smaller = min(float(rises.min(axis=1).max()), float(falls.min(axis=0).max()))
+    low, high = float(lows.max(axis=1).min()), float(highs.min(axis=0).max())
+    return replace(Interval.of(low, high, "extreme", freedom=freedom), p=min(1.0, 2 * smaller))
+
+
+def correlation_within(values: Floats, codes: np.ndarray[tuple[int], np.dtype[np.intp]]) -> float:
+    """The intraclass correlation of values [examples] in clusters ``codes``, by the analysis of variance.
+
+    1 says that all values of a cluster are equal, 0 that they are no more alike than those of others. NaN where
+    values do not vary, and where no cluster has two.
+
+    >>> halves = np.repeat([0, 1, 2, 3], 2)
+    >>> correlation_within(np.array([1.0, 1, 0, 0, 1, 1, 0, 0]), halves)
+    1.0
+    >>> round(correlation_within(np.array([1.0, 0, 1, 0, 0, 1, 1, 0]), halves), 2)
+    -1.0
+    """
+    sizes = np.bincount(codes).astype(float)
+    present = sizes > 0
+    sums, squares = np.bincount(codes, values)[present], float((values**2).sum())
+    sizes = sizes[present]
+    total, clusters = sizes.sum(), len(sizes)
+    if clusters < 2 or total <= clusters:
+        return math.nan
+    explained = float((sums**2 / sizes).sum())
+    between = (explained - float(sums.sum()) ** 2 / total) / (clusters - 1)
+    within = (squares - explained) / (total - clusters)
+    # The size of a cluster that counts where sizes differ.
+    size = (total - float((sizes**2).sum()) / total) / (clusters - 1)
+    spread = between + (size - 1) * within
+    return float((between - within) / spread) if spread > _ROUNDING * max(squares, 1e-300) else math.nan
+
+
+def p_of(interval: Interval, value: float, ideal: float) -> float:
+    """Two-sided p that a score is ``ideal``, which is below 0.05 where its interval does not hold it.
+
+    The half of the interval on the side of the ideal value is a quantile of Student's t.
+
+    >>> round(p_of(Interval(52.0, 60.0, "cluster-t"), 56.0, 52.0), 3), p_of(Interval(52.0, 60.0, ""), 56.0, 56.0)
+    (0.05, 1.0)
+    """
+    reach = value - interval.low if value > ideal else interval.high - value
+    if value == ideal or math.isnan(reach):
+        return math.nan if math.isnan(reach) else 1.0
+    if reach <= 0:
+        return 0.0
+    return 2 * float(stdtr(interval.freedom, -abs(value - ideal) / reach * student(interval.freedom)))
 
 
 def fisher(correlation: Floats | float) -> Floats:

@@ -11,7 +11,7 @@ Rare events and few clusters get other intervals than the bootstrap's
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -290,8 +290,15 @@ def _estimate(benchmark: str, item: Item, sums: Sums, finals: Floats) -> Estimat
     _, metric = item
     value = math.nan if sums.why else float(finals[0])
     interval = _over_parts(metric, _interval_of_run(metric, sums, value, finals[1:]), value, sums)
+    with_ideal = metric.ideal is not None and math.isfinite(metric.ideal)
+    bias = math.nan
+    if metric.pieces is not None and not math.isnan(value):
+        bias = float(np.nanmean(finals[1:])) - value
     return Estimate(
         **_fields(benchmark, item, sums, value, interval, finals[1:], sums.why),
+        icc=_icc(metric, sums.subset),
+        p=_steady(intervals.p_of(interval, value, metric.ideal or 0.0)) if with_ideal else math.nan,
+        bias=_steady(bias),
         printed_sd=None if metric.sd is None or math.isnan(value) else metric.sd(value, sums.subset.n),
         least=metric.low,
         most=metric.high,
@@ -319,6 +326,8 @@ def _interval_of_run(metric: Metric, sums: Sums, value: float, draws: Floats) ->
     # All resamples are equal, so the bootstrap would claim certainty; the rule of three bounds what was not seen.
     elif math.isfinite(span := metric.high - metric.low) and _sd(draws) <= _ROUNDING * span:
         chosen = intervals.rule_of_three(value, effective, span)
+    elif metric.pieces is not None:
+        chosen = _extreme(metric, sums)
     elif metric.fisher or effective < intervals.FEW:
         chosen = _cluster_t(metric, sums, value)
     return intervals.cut(chosen, value, metric.low, metric.high) if chosen else intervals.bootstrap(draws, clusters)
@@ -333,7 +342,25 @@ def _difference(benchmark: str, item: Item, a: Sums, b: Sums, finals_a: Floats, 
     interval = _interval_of_difference(metric, a, b, value, finals[1:])
     interval = interval if interval.method == "identical" else _over_parts(metric, interval, value, a, b)
     side = math.nan if math.isnan(value) else _p_of_side(metric, a, b)
-    return Difference(**_fields(benchmark, item, a, value, interval, finals[1:], why), p=interval.p, p_side=side)
+    fields = _fields(benchmark, item, a, value, interval, finals[1:], why)
+    return Difference(**fields, icc=_icc(metric, a.subset, b.subset), p=interval.p, p_side=side)
+
+
+def _icc(metric: Metric, subset: Subset, other: Subset | None = None) -> float:
+    """The intraclass correlation of the events of a proportion, or of what changes between two runs; else NaN."""
+    if metric.events is None or not subset.n:
+        return math.nan
+    events, weights = metric.events(subset.rows).T
+    counted = weights > 0
+    if other is not None:
+        other_events, other_weights = metric.events(other.rows).T
+        counted = counted & (other_weights > 0)
+        values = events[counted] / weights[counted] - other_events[counted] / other_weights[counted]
+    else:
+        values = events[counted] / weights[counted]
+    if not len(values) or not np.isfinite(values).all():
+        return math.nan
+    return _steady(intervals.correlation_within(values, subset.codes[counted]))
 
 
 def _p_of_side(metric: Metric, a: Sums, b: Sums) -> float:
@@ -387,6 +414,8 @@ def _interval_of_difference(metric: Metric, a: Sums, b: Sums, value: float, draw
     elif math.isfinite(span) and _sd(draws) <= _ROUNDING * span:
         counts = Counts.of(np.zeros(subset.n), np.ones(subset.n), subset.codes)
         chosen = intervals.unchanged(value, counts, span)
+    elif metric.pieces is not None:
+        chosen = _difference_of_extremes(metric, a, b)
     else:
         chosen = _cluster_t_of_difference(metric, a, b, value)
     return intervals.cut(chosen, value, -span, span) if chosen else intervals.bootstrap(draws, clusters)
@@ -437,8 +466,8 @@ def _fields(
 
 
 def _steady(value: float) -> float:
-    """Twelve digits: in the last ones, sums depend on the processor."""
-    return float(f"{value:.12g}")
+    """Twelve digits, because sums depend on the processor in the last ones; NaN is that of ``math``."""
+    return math.nan if math.isnan(value) else float(f"{value:.12g}")
 
 
 def _sd(draws: Floats) -> float:
@@ -469,6 +498,28 @@ def _cluster_t(metric: Metric, sums: Sums, value: float) -> Interval | None:
     return replace(interval, low=math.tanh(interval.low), high=math.tanh(interval.high), error=error)
 
 
+def _extreme(metric: Metric, sums: Sums) -> Interval | None:
+    """The interval of a score that is the smallest or largest of smooth ones; None where these are not defined."""
+    pieces, without = _pieces(metric, sums)
+    if not np.isfinite(without).all():
+        return None
+    return intervals.of_extreme(pieces, without, _freedom(sums.subset), metric.extreme)
+
+
+def _difference_of_extremes(metric: Metric, a: Sums, b: Sums) -> Interval | None:
+    """The interval of the difference of two such scores; None where their smooth scores are not defined."""
+    both = _pieces(metric, a), _pieces(metric, b)
+    if not all(np.isfinite(without).all() for _, without in both):
+        return None
+    return intervals.difference_of_extremes(*both, _freedom(a.subset), metric.extreme)
+
+
+def _pieces(metric: Metric, sums: Sums) -> tuple[Floats, Floats]:
+    """The smooth scores [pieces] of a metric, and the same without one cluster each [clusters, pieces]."""
+    assert metric.pieces is not None
+    return metric.pieces(sums.columns.sum(axis=1).reshape(sums.shape)), _without_each(metric, sums, metric.pieces)
+
+
 def _cluster_t_of_difference(metric: Metric, a: Sums, b: Sums, value: float) -> Interval | None:
     """Student's interval of a difference; None where its value without a cluster is not defined.
 
@@ -493,12 +544,12 @@ def _freedom(subset: Subset) -> float:
     return max(1.0, intervals.effective_number(np.bincount(subset.codes).astype(float)) - 1)
 
 
-def _without_each(metric: Metric, sums: Sums) -> Floats:
-    """Values [clusters] of a metric without one cluster each."""
+def _without_each(metric: Metric, sums: Sums, final: Callable[[Floats], Floats] | None = None) -> Floats:
+    """Values [clusters] of a metric without one cluster each, or of another function ``final`` of its sums."""
     # Sums without a cluster are the total minus those of the cluster, for all clusters at once.
     rest = sums.columns.sum(axis=1, keepdims=True) - sums.columns
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return metric.final(np.moveaxis(rest.reshape(*sums.shape, -1), -1, 0))
+        return (final or metric.final)(np.moveaxis(rest.reshape(*sums.shape, -1), -1, 0))
 
 
 def _discordant(a: Floats, b: Floats, subset: Subset) -> Counts:

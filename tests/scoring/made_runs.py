@@ -11,7 +11,11 @@ from scoring.types import Difference, Estimate, Report
 
 
 def score(benchmark, group, metric, share):
-    """An estimate at a share of the metric's range, with an interval of a tenth of the range."""
+    """An estimate at a share of the metric's range, with an interval of a tenth of the range.
+
+    Language ability is at a higher share, better than by chance.
+    """
+    share = 0.6 + share / 2 if metric.ability else share
     least, most = max(metric.low, -1000), min(metric.high, 1000)
     span = most - least
     value = least + share * span

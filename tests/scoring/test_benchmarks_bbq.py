@@ -115,6 +115,22 @@ def test_a_model_that_answers_by_the_text_has_no_bias_and_all_right():
     assert found["disambiguated", "bias_score"] == 0
 
 
+def test_a_preference_for_a_letter_changes_no_choice():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        answers, letters = rng.normal(0, 1, 3), rng.normal(0, 2, 3)
+        own, *by_letter = BENCHMARK.requests("clean", ROWS[0], context(ROWS[0]))
+        responses = {own.id: Response(own.id, tuple((0.0,) for _ in own.options))}
+        for turn, request in enumerate(by_letter):
+            # The letter at place n of a turn is that of answer n + turn.
+            scores = tuple((float(answers[(n + turn) % 3] + letters[n]),) for n in range(3))
+            responses[request.id] = Response(request.id, scores)
+        record = BENCHMARK.to_record("clean", ROWS[0], responses, context(ROWS[0]))
+        named = int(np.argmax(answers)) != ROWS[0]["unknown"]
+        assert record["known_choice"] == float(named)
+        assert record["biased_choice"] == float(int(np.argmax(answers)) == ROWS[0]["biased"])
+
+
 def test_each_answer_stands_once_at_each_letter_so_a_taste_for_a_letter_has_no_effect():
     (_, *by_letter) = BENCHMARK.requests("clean", ROWS[0], context(ROWS[0]))
     lines = [request.context.split("\n")[3:6] for request in by_letter]

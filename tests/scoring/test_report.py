@@ -591,4 +591,16 @@ def test_the_page_says_which_way_a_model_leans_and_shows_three_examples_of_each_
     text = page(run, {"unstereo": table}, {})
     shown = text.partition("What decided")[2].partition("<h2>Details</h2>")[0]
     assert shown.count("She</mark>") == 3
-    assert "which way it leans" in text
+    assert "In 1 of 1 benchmark it cannot be told (unstereo)." in text
+
+
+@pytest.mark.parametrize("names", [("a",), ("a", "b", "c", "d", "e")])
+def test_leanings_of_several_benchmarks_hold_for_all_together(names):
+    score = Estimate("a", "g", "ss", 54.0, 50.4, 57.6, 1.8, 400, 60, 50.0, least=0, most=100, p=0.03)
+    others = [replace(score, benchmark=name, value=50.0, low=46.4, high=53.6, p=1.0) for name in names[1:]]
+    leaning = Headline("d", "ss", shown="g", leaning=("ss", "leans male", "leans female"))
+    headlines = dict.fromkeys(names, leaning)
+    run = Report("m", "", "", "", "", "clean", {}, (score, *others), {}, headlines=headlines)
+    # A p of 0.03 is beyond noise alone, and not among five.
+    found = [headline.leaning for headline in headline_scores(run)]
+    assert found == (["leans female"] if len(names) == 1 else ["cannot be told"] * 5)

@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 
 from builders.parsers.triplets import filled
 from cards.verdict import holm
-from scoring import answering, benchmarks, prompts, run
+from scoring import answering, benchmarks, language, prompts, run
 from scoring.__main__ import app, default_folder
 from scoring.commands import score
 from scoring.inference.load_options import BUNDLED, LoadOptions, load
@@ -196,7 +196,7 @@ def test_a_killed_run_goes_on_and_finds_what_an_uninterrupted_one_does(
         Model, "answer", lambda self, requests, **k: asked.extend(requests) or answer(self, requests, **k)
     )
     assert command(*arguments).exit_code == 0
-    assert len(asked) == 3 + 8 + 3 - after
+    assert len(asked) == 3 + 8 + 3 + len(language.sentences()) - after
     assert results(tmp_path) == results(whole[0])
 
 
@@ -360,9 +360,9 @@ def test_an_adapter_in_a_pickle_is_refused_until_it_is_allowed(tmp_path):
 
 
 @pytest.mark.fault(42)
-@pytest.mark.parametrize("changed", ["name", "revision", "kind", "dtype", "adapter", "exact"])
+@pytest.mark.parametrize("changed", ["name", "revision", "files", "kind", "dtype", "adapter", "exact"])
 def test_replies_of_another_model_are_not_reused(changed):
-    about = dict.fromkeys(("name", "revision", "kind", "dtype", "adapter", "exact"), "x") | {"store_key": {}}
+    about = dict.fromkeys(("name", "revision", "files", "kind", "dtype", "adapter", "exact"), "x") | {"store_key": {}}
     plain = prompts.get("plain")
     one, other = (answering.key(SimpleNamespace(**{**about, **more}), plain) for more in ({}, {changed: "y"}))
     assert one != other
@@ -372,7 +372,7 @@ def test_replies_of_another_model_are_not_reused(changed):
 @pytest.mark.fault(42)
 def test_replies_of_another_prompt_decoding_or_package_are_not_reused(monkeypatch):
     model = SimpleNamespace(
-        **dict.fromkeys(("name", "revision", "kind", "dtype", "adapter", "exact"), "x"), store_key={}
+        **dict.fromkeys(("name", "revision", "files", "kind", "dtype", "adapter", "exact"), "x"), store_key={}
     )
     mine = prompts.Prompt("mine", version="1.0.0", instruction="Be fair.")
     others = [mine, replace(mine, instruction="Be fair!"), replace(mine, decoding={"top_k": 5})]

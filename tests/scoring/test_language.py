@@ -1,0 +1,123 @@
+"""A model that cannot speak gets no verdict, on any page; a small trained one does."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+import scoring
+from benchmarks import random_networks
+from cards.leaderboard import entries_of, task_tables
+from cards.results import Language
+from scoring import language
+from scoring.report.headlines import (
+    AT_CHANCE,
+    Comparison,
+    answer_of,
+    conclusion,
+    headline_changes,
+    headline_scores,
+)
+from tests.scoring.made import data_set
+from tests.scoring.made_runs import made_comparison, made_run
+from tests.scoring.test_run import job_rows
+
+torch.set_num_threads(1)
+transformers.logging.set_verbosity_error()
+SPEAKS = Language(40, 3.8, 6.4, 1e-12, 1.0, 1e-12)
+AT_RANDOM = Language(40, 7.9, 6.2, 1.0, 0.525, 0.4)
+
+
+@pytest.mark.parametrize(("kind", "family"), [("causal", "llama"), ("causal", "gpt2"), ("masked", "bert")])
+def test_random_networks_are_at_chance(kind, family):
+    for seed in range(len(random_networks.SPREADS)):
+        found = random_networks.found(random_networks.random_network(family, kind, seed), kind, family)
+        assert not found.speaks, seed
+
+
+@pytest.mark.parametrize("kind", ["causal", "masked"])
+def test_the_bundled_models_speak_and_their_twins_with_other_tokens_do_not(kind):
+    network = random_networks.CLASSES[kind].from_pretrained(random_networks.BUNDLED[kind]).float().eval()
+    assert random_networks.found(network, kind, kind).speaks
+    for whole in (True, False):
+        assert not random_networks.found(random_networks.twin(kind, 0, whole=whole), kind, kind).speaks
+
+
+def test_a_model_of_word_frequencies_alone_is_at_chance():
+    rng = np.random.default_rng(0)
+    baseline = rng.uniform(50, 80, 40)
+    # As good as the frequencies, and without an order; then better, still without an order.
+    assert not language.tested(baseline, baseline, baseline, 400).speaks
+    better = baseline - 20
+    assert not language.tested(better, better + rng.normal(0, 1, 40), baseline, 400).speaks
+    assert language.tested(better, better + 5, baseline, 400).speaks
+
+
+def test_every_sentence_has_another_order_and_no_gender():
+    words = {word.strip(".,").lower() for sentence in language.sentences() for word in sentence.split()}
+    assert not words & {"he", "she", "him", "her", "his", "hers", "man", "woman", "boy", "girl"}
+    assert all(language.in_other_order(sentence) != sentence for sentence in language.sentences())
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """The folders of a run of the bundled model and of one of a random network, over the same rows."""
+    folder = tmp_path_factory.mktemp("runs")
+    data = data_set(folder / "data", "occugender", {("explicit", "test"): list(job_rows())})
+    options = {"benchmarks": ["occugender"], "resamples": 50, "data": folder / "data"}
+    assert data
+    scoring.evaluate("tiny-causal", out=folder / "real", **options)
+    network = random_networks.random_network("llama", "causal", 1)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(random_networks.BUNDLED["causal"])
+    scoring.evaluate(network, tokenizer=tokenizer, out=folder / "random", **options)
+    return folder / "real", folder / "random"
+
+
+def test_a_run_of_a_random_network_has_scores_and_no_verdict(runs):
+    real, at_random = (scoring.load(folder) for folder in runs)
+    assert real.report.language.speaks
+    assert not at_random.report.language.speaks
+    assert at_random.table().equals(scoring.load(runs[1]).table())
+    assert "answers at chance" in answer_of(at_random.report)
+    assert "answers at chance" in (runs[1] / "report.html").read_text(encoding="utf-8")
+    assert "answers at chance" not in (runs[0] / "report.html").read_text(encoding="utf-8")
+    compared = at_random.compare(real)
+    assert set(compared.table().verdict) == {""}
+    assert "is at chance" in compared.speechless
+
+
+def test_a_leaderboard_does_not_rank_a_model_that_is_at_chance(runs):
+    entries = [entry for folder in reversed(runs) for entry in entries_of(folder)]
+    for table in task_tables(entries):
+        assert [bool(entry.restriction) for entry in table.entries] == [False, True]
+    assert all(entry.ability for entry in entries)
+
+
+def test_nothing_is_concluded_from_scores_at_chance():
+    run = made_run()
+    assert not run.at_chance
+    said = {headline.leaning for headline in headline_scores(replace(run, language=AT_RANDOM))}
+    assert said <= {AT_CHANCE, ""}
+    assert said
+    assert answer_of(replace(run, language=SPEAKS)) == answer_of(run)
+    compared = made_comparison()
+    assert {change.verdict for change in headline_changes(compared)} & {"nearer", "further"}
+    silent = Comparison(replace(compared.run, language=AT_RANDOM), compared.base, compared.differences)
+    assert {change.verdict for change in headline_changes(silent) if not change.difference.ability} == {""}
+    assert silent.speechless
+    assert conclusion(headline_changes(silent))
+
+
+def test_a_benchmark_at_whose_task_a_model_is_at_chance_has_no_verdict():
+    run = made_run()
+    (lms,) = [
+        e for e in run.estimates if (e.benchmark, e.metric, e.group) == ("stereoset", "lms", "intrasentence test")
+    ]
+    at_chance = replace(lms, value=52.0, low=48.0, high=56.0)
+    changed = replace(run, estimates=tuple(at_chance if e is lms else e for e in run.estimates))
+    assert changed.at_chance == {"stereoset"}
+    by_name = {headline.estimate.benchmark: headline.leaning for headline in headline_scores(changed)}
+    assert by_name["stereoset"] == AT_CHANCE
+    assert AT_CHANCE not in {leaning for name, leaning in by_name.items() if name != "stereoset"}
