@@ -271,7 +271,7 @@ def test_results_of_other_settings_are_replaced_only_when_asked(tmp_path):
     message = refused(score("--prompt", "instruction"))
     assert message.startswith(f"error: {tmp_path / 'out'} holds results with prompt ")
     other_rows = refused(score("--limit", 2))
-    assert "holds results with data gender-neutral-probes/" in other_rows
+    assert "holds results with --limit 1" in other_rows
     assert len(other_rows) < 500
     assert message.endswith("; give another --out, or --overwrite to replace them.")
     with locked(tmp_path / "out", RuntimeError):
