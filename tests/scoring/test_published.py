@@ -14,7 +14,7 @@ from builders.datasets.gest import STEREOTYPES
 from builders.sources import catalogue
 from scoring import published
 from scoring.commands.published import app
-from scoring.published import gest, gifi_friend, gifi_pronouns, occugender_jobs, occugender_notebook, pythia_bias
+from scoring.responses import gest, gifi_friend, gifi_pronouns, occugender_jobs, occugender_notebook, pythia_bias
 from scoring.types import BY_OTHERS, ScoringError
 from tests.helpers import mirror
 from tests.scoring.made import data_set

@@ -23,7 +23,7 @@ from cards.results import Estimate
 from cards.verdict import LEVEL, Numbers, p_of, p_side, unpaired, verdict
 from scoring import tables
 from scoring.metrics import crows
-from scoring.published import BrokenFileError, PublishedSource, Responses
+from scoring.responses import BrokenFileError, PublishedSource, Responses
 from scoring.types import Benchmark
 
 #: The tasks of the harness that are read, with the name of their group.
@@ -102,8 +102,8 @@ def responses(files: Fetched, _: Path) -> Responses:
         end = "" if step == last else f", step {step}"
         for task, group in TASKS.items():
             numbers = by_step[step][task]
-            share, error = float(numbers["pct_stereotype"]), float(numbers["pct_stereotype_stderr"])
-            estimates.append(estimate(group + end, share, error))
+            share, spread = float(numbers["pct_stereotype"]), float(numbers["pct_stereotype_stderr"])
+            estimates.append(estimate(group + end, share, spread))
     remarks.append(f"The groups {' and '.join(TASKS.values())} are of the last step, {last}.")
     split = tables.given([{"id": task} for task in TASKS], "crows-pairs-english", "lm-evaluation-harness", "test")
     return Responses({}, (split,), tuple(remarks), tuple(estimates))

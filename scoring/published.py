@@ -1,11 +1,10 @@
 """Published responses become runs: files that others put on the web, read from pinned addresses, without a model.
 
-Each file of this folder describes one source as ``PUBLISHED``: which pinned files it has (``builders/sources``), of
-which benchmark they are responses, and how they become the table of examples of that benchmark. Everything after the
-table is that of any run: metrics, intervals, ``results.json``, pages and ``probes compare``.
+:mod:`scoring.responses` has the sources, one file each. Everything after the table of examples is that of any run:
+metrics, intervals, ``results.json``, pages and ``probes compare``.
 
 >>> models("gest")[:2]
-('albert-base-v2', 'bert-base-multilingual-cased')
+('Llama-2-13b-chat-hf', 'Llama-2-13b-hf')
 >>> result = run("gest", "gpt2", data="output")  # doctest: +SKIP
 >>> result.save("runs/gest-gpt2")  # doctest: +SKIP
 
@@ -15,119 +14,33 @@ run on disk is read by :func:`scoring.load`. From a terminal: ``probes published
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 import builders
-from builders.dataset import BuildError, Fetched, Source, SourceUnavailable
+from builders.dataset import BuildError, Fetched, SourceUnavailable
 from builders.manifest import read_manifest
 from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
-from cards.registry import Registry
 from cards.text import did_you_mean
-from scoring import benchmarks, tables
+from scoring import benchmarks
 from scoring.options import Settings
 from scoring.prompts import get as prompt_named
+from scoring.responses import BrokenFileError, PublishedSource, Responses, get, models, names, sources
 from scoring.result import RunResult
 from scoring.run import Part, estimate, report_of
 from scoring.statistics.stats import RESAMPLES
-from scoring.tables import Loaded
-from scoring.types import BY_OTHERS, DATA, Benchmark, Estimate, ScoringError, Table
+from scoring.types import BY_OTHERS, DATA, ScoringError
+
+__all__ = ["BrokenFileError", "UnavailableError", "get", "models", "names", "run", "runs", "sources"]
 
 _NOT_BY_ROW = "The source states no licence, so the rows of this run are for this machine alone; do not publish them."
-
-
-class BrokenFileError(ScoringError):
-    """A published file cannot be used; the message says why."""
 
 
 class UnavailableError(ScoringError):
     """A published file, or a source of a data set, is neither in the mirror nor in the cache nor on the web."""
 
     exit_code = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Responses:
-    """What the files of a model say.
-
-    Parameters
-    ----------
-    table:
-        The examples, in the columns of the benchmark.
-    splits:
-        The rows that were asked, whose names and versions the report has.
-    remarks:
-        What is left out, with the reason, and what else a reader has to know.
-    estimates:
-        Scores with their intervals where the source has no examples; the table is empty then.
-    """
-
-    table: Table
-    splits: tuple[Loaded, ...]
-    remarks: tuple[str, ...] = ()
-    estimates: tuple[Estimate, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedSource:
-    """A source of published responses.
-
-    Parameters
-    ----------
-    benchmark:
-        The name of the benchmark that the responses are of.
-    summary:
-        What the responses are, in one sentence.
-    settings:
-        How they were made by others, as far as it is known.
-    files:
-        What the names of the pinned sources begin with, before a slash and the name of the model.
-    read:
-        ``read(files, data)`` makes the table of examples from the verified files of a model; ``data`` is the folder of
-        the built data sets. It raises a :class:`BrokenFileError` for files that cannot be used.
-    profile:
-        Whose definitions the responses follow: the published ones (``paper``) or those of the project (``clean``).
-    datasets:
-        The data sets that ``read`` needs; what is missing is built.
-    asked:
-        ``asked(benchmark)`` gives the benchmark with the groups and metrics of such responses, such as those of
-        sampled texts; by default all of the benchmark.
-    note:
-        What scores of this source mean and do not mean; it stands before that of the benchmark.
-    absent:
-        Models that belong to the source and whose responses nobody can have, with the reason.
-    """
-
-    benchmark: str
-    summary: str
-    settings: str
-    files: str
-    read: Callable[[Fetched, Path], Responses]
-    profile: Literal["clean", "paper"] = "clean"
-    datasets: tuple[str, ...] = ()
-    asked: Callable[[Benchmark], Benchmark] = lambda benchmark: benchmark
-    note: str = ""
-    absent: Mapping[str, str] = field(default_factory=dict)
-
-
-REGISTRY = Registry((__name__, __path__), "PUBLISHED", PublishedSource, "published source", ScoringError, dash=True)
-names, get = REGISTRY.names, REGISTRY.get
-
-
-def sources(name: str) -> dict[str, Source]:
-    """The pinned files of each model of a source, by the name of the model."""
-    begin = f"{get(name).files}/"
-    pinned = catalogue().sources
-    return {key.removeprefix(begin): pinned[key] for key in sorted(pinned) if key.startswith(begin)}
-
-
-def models(name: str) -> tuple[str, ...]:
-    """The names of the models of a source."""
-    return tuple(sources(name))
 
 
 def run(
@@ -228,28 +141,3 @@ def runs(
             yield model, run(name, model, data, resamples=resamples, offline=offline, fetcher=fetcher)
         except BrokenFileError as error:
             yield model, error
-
-
-def built(data: Path, dataset: str, config: str, split: str = "test") -> Loaded:
-    """The rows of a split of a built data set."""
-    return tables.load(str(data), dataset, config, split)
-
-
-def records(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
-    """The rows of a CSV file that has at least these columns.
-
-    Raises
-    ------
-    BrokenFileError
-        When it is no CSV file with these columns, or has no row.
-    """
-    csv.field_size_limit(1 << 24)  # a stored reply is long
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            found = list(csv.DictReader(file, strict=True))
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise BrokenFileError(f"{path.name} cannot be read ({error}); it is left out.") from None
-    given = found[0].keys() if found else ()
-    if lacking := [name for name in columns if name not in given]:
-        raise BrokenFileError(f"{path.name} has no column {lacking[0]!r}, or no row; it is left out.")
-    return found
