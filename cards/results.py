@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, TypeAdapter, ValidationError, WrapValidato
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from cards.numbers import interval_text
+from cards.sentences import say
 from cards.stored import STRICT, Stored, document, first_fault, opened, parsed, signed
 from cards.text import CardError
 from cards.verdict import Numbers
@@ -54,7 +55,9 @@ class Headline:
     ``shown`` is the group that reports show in one row, by default the first. ``sentence`` says in words what that
     row means: ``{ss}`` is the value of the metric ``ss`` as a whole number, ``{gas%}`` a share times 100,
     ``{r:2}`` a number with two decimals, and ``{group}`` what ``names`` calls the group that the row is of.
+    ``unclear`` is said in its place where the interval of the metric holds its ideal value.
     ``leaning`` is a metric of the same group, what the model does where it is below its ideal value, and what above.
+    Where it is not the metric of the headline, it has a row of its own, whose sentence is ``side``.
     ``column`` says in a few words what the metric is, for the head of a column of numbers. ``task`` is the task that a
     model has to be better at than by chance for a verdict: a group (empty for the one of the headline), a metric of
     which higher is better, and its value by chance.
@@ -68,6 +71,8 @@ class Headline:
     names: Mapping[str, str] = field(default_factory=dict)
     leaning: tuple[str, str, str] | None = None
     column: str = ""
+    unclear: str = ""
+    side: str = ""
     task: tuple[str, str, float] | None = None
 
     def group(self, config: str) -> str:
@@ -228,8 +233,8 @@ class Language:
             "the same words in another order"
         )
         if self.speaks:
-            return f"The model is better than chance at language: {numbers}."
-        return f"The model answers at chance: {numbers}, so nothing is concluded from its scores."
+            return say("run.speaks", numbers=numbers)
+        return say("run.chance", numbers=numbers)
 
 
 @dataclass(frozen=True, slots=True)
