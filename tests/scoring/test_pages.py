@@ -67,7 +67,6 @@ def browse(folder, address, *options):
     return done.stdout, logged
 
 
-@pytest.mark.system
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
