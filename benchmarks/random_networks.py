@@ -55,7 +55,7 @@ def random_network(family: str, kind: str, seed: int) -> Any:
     tokenizer = tokenizer_of(kind)
     config_class = CONFIG_MAPPING[family]
     known = inspect.signature(config_class.__init__).parameters
-    settings = {name: value for name, value in SIZES.items() if name in known}
+    settings: dict[str, Any] = {name: value for name, value in SIZES.items() if name in known}
     settings["vocab_size"] = len(tokenizer)
     spread = SPREADS[seed % len(SPREADS)]
     settings |= {name: spread for name in ("initializer_range", "init_std") if name in known}
@@ -90,7 +90,7 @@ def tokenizer_of(kind: str) -> Any:
     return AutoTokenizer.from_pretrained(BUNDLED[kind])
 
 
-def found(network: Any, kind: str, name: str) -> Language:
+def found(network: Any, kind: Any, name: str) -> Language:
     """What the control sentences say of a network, by the engine of a run."""
     return _asked(Model(network, tokenizer_of(kind), kind=kind, name=name))
 
@@ -171,7 +171,7 @@ def summary(seeds: int, models: list[Path]) -> dict[str, Any]:
         for kind, path in BUNDLED.items()
     }
     for path in models:
-        network = AutoModelForCausalLM.from_pretrained(path).float().eval()
+        network: Any = CLASSES["causal"].from_pretrained(path).float().eval()
         real[path.name] = _asked(Model(network, AutoTokenizer.from_pretrained(path), kind="causal", name=path.name))
     shown = {
         name: {"better than chance": one.speaks, "order": one.order, "gain, nats": round(one.unigram - one.nats, 3)}
@@ -189,7 +189,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=SEEDS, help="networks of each family")
     parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
     arguments = parser.parse_args()
-    transformers.logging.set_verbosity_error()
+    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     results = summary(arguments.seeds, arguments.models)

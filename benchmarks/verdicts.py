@@ -25,6 +25,7 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -126,8 +127,6 @@ def directions(samples: int) -> dict[str, Any]:
 
 def cases(shapes: dict[str, list[int]], *others: Any) -> Any:
     """Every combination of shapes and of other settings."""
-    from itertools import product
-
     return product(shapes.items(), *others)
 
 
@@ -308,7 +307,7 @@ def kink_changes(samples: int) -> dict[str, Any]:
         for sample in range(CHECKED):
             item = (Group("", np.ones(len(codes), bool)), kink.metric)
             tables = [icat_table(x[sample], y[sample], codes) for x, y in ((new, other), (old, meaning))]
-            (d,) = compare([item], *tables, codes, resamples=20)
+            (d,) = compare([item], tables[0], tables[1], codes, resamples=20)
             np.testing.assert_allclose((d.low, d.high), (low[sample], high[sample]), atol=1e-8)
         # The value itself without each cluster, whose side of the kink may change.
         values = [np.minimum(side[0][0], side[1][0]) for side in sides]
@@ -362,7 +361,7 @@ def page_rows(x: Events, sizes: list[int], rng: np.random.Generator) -> list[tup
         freedom = clusters - 1
         tail = float(ndtr(-intervals.student(freedom) * np.sqrt(clusters / (clusters - 1))))
         low, high = np.quantile(draws, (tail, 1 - tail), axis=1)
-    rows = []
+    rows: list[tuple[Any, float, float, float]] = []
     for one, left, right in zip(100 * value, 100 * low, 100 * high, strict=True):
         interval = intervals.Interval.of(float(left), float(right), "", freedom=freedom)
         rows.append(
@@ -378,8 +377,8 @@ def clusters(samples: int) -> dict[str, Any]:
     fewer samples.
     """
     results = {}
-    for number, icc in cases(dict.fromkeys((6, 10, 20, 30, 60)), (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)):
-        sizes = [20] * number[0]
+    for number, icc in product((6, 10, 20, 30, 60), (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)):
+        sizes = [20] * number
         codes = codes_of(sizes)
         rng = np.random.default_rng([15, len(sizes), round(100 * icc)])
         lost = summed(many(rng, samples, codes, 0.11, icc), sizes)
@@ -393,7 +392,7 @@ def clusters(samples: int) -> dict[str, Any]:
         for x in many(rng, samples // 10, codes, 0.6, icc):
             (e,) = measure([item], {"x": x.astype(float)}, codes, resamples=200)
             scores.append((e.low <= 60 <= e.high, e.icc))
-        key = f"{number[0]} clusters of 20, icc {icc:g}"
+        key = f"{number} clusters of 20, icc {icc:g}"
         names = ("one-sided change of 11 %", "score of 60 %", "measured icc of the score")
         shares = (np.mean(covered), *np.nanmean(scores, axis=0))
         results[key] = dict(zip(names, np.round(shares, 4).tolist(), strict=True))

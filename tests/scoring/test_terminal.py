@@ -33,7 +33,7 @@ def test_the_summary_has_one_line_a_benchmark_at_80_columns():
     under = next(number for number, line in enumerate(shown_lines) if line.startswith(f"{benchmarks.names()[0]}: "))
     lines, words = shown_lines[:under], " ".join(shown_lines[under:])
     assert "leans female" in words
-    assert "stereoset: Prefers the stereotype in 30 of 100 sentences, and a meaningful word in 30 of 100." in words
+    assert "stereoset: Prefers the stereotype in 30 of 100 sentences, and a meaningful word in 75 of 100." in words
     assert [line.split()[0] for line in lines] == ["benchmark", *benchmarks.names()]
     assert max(map(len, lines)) <= 80
     line = next(line for line in lines if line.startswith("stereoset"))
@@ -42,7 +42,7 @@ def test_the_summary_has_one_line_a_benchmark_at_80_columns():
 
 def test_a_wide_terminal_also_shows_what_the_score_means():
     text = "\n".join(shown(terminal.summary(made_run(), 200), width=200))
-    assert "Prefers the stereotype in 30 of 100 sentences, and a meaningful word in 30 of 100." in text
+    assert "Prefers the stereotype in 30 of 100 sentences, and a meaningful word in 75 of 100." in text
     assert "Gives a friend of unsaid gender a gender in 30 of 100 continuations." in text
 
 
