@@ -34,7 +34,8 @@ _ADVICE = (
 
 
 #: Configuration, tokenizer and weights of a model, in this order.
-PATTERNS = ("*.json", "*.txt", "*.model", "*.py", "*.safetensors", "*.bin", "*.pt", "*.pth")
+PATTERNS = ("*.json", "*.txt", "*.model", "*.py", "*.safetensors", "*.bin", "*.pt", "*.pth", "*.codes", "*.vocab",
+            "*.bpe", "*.spm", "*.tiktoken")  # fmt: skip
 _COMMIT, _DIGEST = re.compile(r"[0-9a-f]{40}"), re.compile(r"[0-9a-f]{64}")
 
 

@@ -25,6 +25,7 @@ from cards.numbers import Scale
 from cards.options import single, start
 from cards.overview import overview, placed
 from cards.text import CardError, grouped, refuse_secrets, template
+from cards.uploads import checked_cell, checked_run
 
 #: The name of an organisation or a model of the Hub.
 NAME = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?")
@@ -95,7 +96,9 @@ def _published_folder(path: Path) -> Path | None:
 
 
 def _run_entries(path: Path, run: results.Report) -> Iterator[Entry]:
-    paired = paired_changes(path if path.is_dir() else path.parent)
+    folder = path if path.is_dir() else path.parent
+    paired = paired_changes(folder)
+    run, reported = checked_run(run, folder)
     partial = {name.rpartition("/")[0] for name, version in run.data.items() if ", " in version}
     scores = run.by_key
     about: dict[str, Any] = {
@@ -121,6 +124,7 @@ def _run_entries(path: Path, run: results.Report) -> Iterator[Entry]:
                     **about,
                     paired=paired.get(score.key, ()),
                     remark=remark,
+                    reported=benchmark in reported,
                     dataset=headline.dataset,
                     task=config,
                     benchmark=benchmark,
@@ -241,7 +245,9 @@ def _entry(model: str, entry: EvalResultEntry, where: str, base: str = "") -> En
     own = f"adapter {model}" if base else ""
     setting = ", ".join(part for part in score.setting.split(", ") if part != own)
     place = {"model": model, "dataset": str(entry.dataset_id).rpartition("/")[2], "task": str(entry.task_id)}
-    return Entry(**asdict(score) | place | {"setting": setting, "base": base})
+    results.check_names(where, place.values())
+    checked = checked_cell(replace(score, setting=setting), place["dataset"], where)
+    return Entry(**asdict(checked) | place | {"base": base})
 
 
 def task_tables(entries: Iterable[Entry]) -> list[TaskTable]:

@@ -26,7 +26,8 @@ class Cell:
     ``least`` and ``most`` are the ends of the metric's range; NaN where they are not known. ``remark`` is a restriction
     such as a part of the rows, and ``setting`` says with which adapter or prompt a model was scored. ``paired`` is a
     change that a comparison of runs found: the score before and after, the difference with both ends, its p and the p
-    of its side. ``clusters`` is the number of clusters; infinite where it is not known.
+    of its side. ``clusters`` is the number of clusters; infinite where it is not known. ``reported`` says that only the
+    owner of a result can check it.
     """
 
     value: float
@@ -41,6 +42,7 @@ class Cell:
     setting: str = ""
     paired: tuple[float, ...] = ()
     clusters: float = math.inf
+    reported: bool = False
 
     @property
     def numbers(self) -> Numbers:

@@ -144,13 +144,13 @@ class Scale:
         return max(1, 3 - math.ceil(math.log10(self.high - self.low)))
 
 
-def would_see(detectable: float, on: Scale, unit: str = " points") -> str:
-    """The smallest difference that would have been found with a power of 80 %; empty where it is not known.
+def detectable_text(detectable: float, on: Scale, unit: str = " points") -> str:
+    """The minimum detectable effect, with a power of 80 %, as text; empty where it is not known.
 
     ``unit`` follows on scales of 100 and more; ``none`` says that no difference on the scale is large enough.
 
-    >>> would_see(3.14, Scale(0, 100)), would_see(0.0314, Scale(0, 1)), would_see(math.inf, Scale(0, 1))
-    ('3.1 points', '0.031', 'none')
+    >>> detectable_text(3.14, Scale(0, 100)), detectable_text(math.inf, Scale(0, 1))
+    ('3.1 points', 'none')
     """
     if math.isnan(detectable):
         return ""

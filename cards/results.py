@@ -5,7 +5,7 @@ checks that every number is within the range of its metric, which publishing req
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path, PurePath, PureWindowsPath
 from typing import Annotated, Any, Literal
@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, TypeAdapter, ValidationError, WrapValidato
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from cards.numbers import interval_text
+from cards.sentences import say
 from cards.stored import STRICT, Stored, document, first_fault, opened, parsed, signed
 from cards.text import CardError
 from cards.verdict import Numbers
@@ -54,7 +55,9 @@ class Headline:
     ``shown`` is the group that reports show in one row, by default the first. ``sentence`` says in words what that
     row means: ``{ss}`` is the value of the metric ``ss`` as a whole number, ``{gas%}`` a share times 100,
     ``{r:2}`` a number with two decimals, and ``{group}`` what ``names`` calls the group that the row is of.
+    ``unclear`` is said in its place where the interval of the metric holds its ideal value.
     ``leaning`` is a metric of the same group, what the model does where it is below its ideal value, and what above.
+    Where it is not the metric of the headline, it has a row of its own, whose sentence is ``side``.
     ``column`` says in a few words what the metric is, for the head of a column of numbers. ``task`` is the task that a
     model has to be better at than by chance for a verdict: a group (empty for the one of the headline), a metric of
     which higher is better, and its value by chance.
@@ -68,6 +71,8 @@ class Headline:
     names: Mapping[str, str] = field(default_factory=dict)
     leaning: tuple[str, str, str] | None = None
     column: str = ""
+    unclear: str = ""
+    side: str = ""
     task: tuple[str, str, float] | None = None
 
     def group(self, config: str) -> str:
@@ -228,8 +233,8 @@ class Language:
             "the same words in another order"
         )
         if self.speaks:
-            return f"The model is better than chance at language: {numbers}."
-        return f"The model answers at chance: {numbers}, so nothing is concluded from its scores."
+            return say("run.speaks", numbers=numbers)
+        return say("run.chance", numbers=numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,16 +369,55 @@ def load(path: Path) -> Report:
     raise CardError(f"{file} cannot be read as results ({reason}); give a results.json or its folder.")
 
 
-def read(path: Path) -> Report:
-    """The run of :func:`load`, with all numbers within the range of their metric.
+#: The most characters of a name.
+LONGEST = 300
+
+
+def check_names(where: str, names: Iterable[str]) -> None:
+    """Refuses a name that no page can hold.
 
     Raises
     ------
     CardError
-        As :func:`load`, and when a number is out of range.
+        With its length.
+    """
+    for name in names:
+        if len(name) > LONGEST:
+            raise CardError(
+                f"{where:.80} has a name of {len(name):,} characters, and {LONGEST} are the most; shorten it."
+            )
+
+
+def check_numbers(where: str, numbers: Numbers, *counts: int) -> None:
+    """Refuses what no score can be: a count below 0, and an interval whose lower end is above the upper one.
+
+    Raises
+    ------
+    CardError
+        With the first such number.
+    """
+    _, low, high = numbers
+    if low > high:
+        raise CardError(f"{where} has an interval from {low:g} to {high:g}; score the model again.")
+    for count in counts:
+        if count < 0:
+            raise CardError(f"{where} counts {count} examples or clusters, and 0 is the least; score the model again.")
+
+
+def read(path: Path) -> Report:
+    """The run of :func:`load`, with all numbers within the range of their metric, and names that a page can hold.
+
+    Raises
+    ------
+    CardError
+        As :func:`load`, and when a number is out of range or a name is too long.
     """
     run = load(path)
+    check_names(str(path), (run.model, run.adapter, run.dtype, run.prompt, run.profile, *run.data, *run.headlines))
+    check_names(str(path), (headline.dataset for headline in run.headlines.values()))
     for score in run.estimates:
+        check_names(str(path), (*score.key, score.title, score.short, score.label))
+        check_numbers(f"{score.benchmark}, {score.group}: {score.metric}", score.numbers, score.n, score.clusters)
         ends = [abs(end) for end in (score.least, score.most) if math.isfinite(end)]
         # Sums in another order, as on another processor, differ in the last digits.
         slack = _ROUNDING * max([1.0, *ends])

@@ -213,7 +213,8 @@ def mitigated(
     if options.dry_run:
         from mitigation.estimate import estimate
 
-        estimated = estimate(recipe, own, loading(model, options), options.quantize)
+        data = TrainingData(options.data, options.limit)
+        estimated = estimate(recipe, own, loading(model, options), options.quantize, data)
         show(console, estimated.lines)
         return estimated
     rows = TrainingData(options.data, options.limit)

@@ -100,6 +100,14 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
+class Memory:
+    """What a recipe keeps in the memory of the device besides the network: name to bytes, and trained parameters."""
+
+    parts: Mapping[str, int]
+    trained: int
+
+
+@dataclass(frozen=True, slots=True)
 class Recipe:
     """A method that makes a model less biased.
 
@@ -134,6 +142,15 @@ class Recipe:
         From settings to the fingerprint of each thing that ``run`` reads besides built data sets, such as a corpus,
         by the name under which ``run`` records it among the data. Each name has a colon. Without it, a changed
         corpus would not be noticed when a run is continued.
+    all_weights:
+        Whether it changes all weights whatever its settings, so that they have to be in float32. A recipe whose
+        settings have a ``rank`` does so with a rank of 0.
+    memory:
+        From the network and the settings to what ``run`` keeps in memory besides the network and its activations; for
+        a recipe that learns something else than a LoRA, a stamp or all weights.
+    steps:
+        From the settings and built data to the number of training steps; 0 where the data is not built. For a recipe
+        that makes passes over its rows; others have a setting ``steps``.
     """
 
     name: str
@@ -147,6 +164,14 @@ class Recipe:
     quantized: bool = False
     citations: Mapping[str, str] = field(default_factory=dict)
     outside: Callable[[Any], Mapping[str, str]] | None = None
+    all_weights: bool = False
+    memory: Callable[[Any, Any], Memory] | None = None
+    steps: Callable[[Any, TrainingData], int] | None = None
+
+
+def trains_all_weights(recipe: Recipe, settings: Any) -> bool:
+    """Whether a recipe with these settings changes all weights of a model, which are then in float32."""
+    return recipe.all_weights or getattr(settings, "rank", None) == 0
 
 
 #: A recipe whose before and after are the benchmarks of stereotypes; for models of both kinds unless it says otherwise.

@@ -68,7 +68,7 @@ def mitigate(
     console, errors:
         The consoles for results, and for progress and remarks.
     quantize:
-        As in :func:`mitigation.estimate.choose`.
+        As in :func:`mitigation.estimate.plan_loading`.
     loaded:
         A model that is loaded already; it is used as it is, and ``options`` only names it.
     answers:
@@ -92,12 +92,14 @@ def mitigate(
         recipe.outside(settings)  # what the recipe reads is there and has the right form, before a model is loaded
     bits = None
     if loaded is None:
-        from mitigation.estimate import choose
+        from mitigation.estimate import plan_loading
 
-        bits, remark = choose(recipe, settings, options, quantize)
-        if remark:
-            show(errors, [remark])
-        options = replace(options, quantize=bits, device=options.device or _gpu_of_process())
+        options = replace(options, device=options.device or _gpu_of_process())
+        plan = plan_loading(recipe, settings, options, quantize)
+        show(errors, plan.remarks)
+        bits = plan.quantize
+        settings = plan.settings
+        options = replace(options, quantize=bits, dtype=plan.dtype)
         with errors.status(f"Loading {options.model} …"):
             model = load_for_training(options)
     else:
@@ -224,9 +226,58 @@ def make_adapter(
             if made != folder:
                 shutil.copytree(made, folder, dirs_exist_ok=True)
             return adapter
-    adapter = recipe.run(model, settings, data, empty_folder(folder), errors)
+    adapter = run_recipe(recipe, settings, model, data, empty_folder(folder), errors)
     write_facts(folder, adapter)
     return adapter
+
+
+def run_recipe(
+    recipe: Recipe, settings: Any, model: Model, data: TrainingData, folder: Path, errors: Console
+) -> Adapter:
+    """Runs a recipe into an empty folder.
+
+    Raises
+    ------
+    MitigationError
+        If the memory does not suffice, with the settings that lower what is needed.
+    """
+    from scoring.inference.batching import out_of_memory
+
+    try:
+        return recipe.run(model, settings, data, folder, errors)
+    except (RuntimeError, MemoryError) as error:
+        if not out_of_memory(error):
+            raise
+        raise MitigationError(out_of_memory_sentence(recipe, settings, model)) from None
+
+
+#: Settings that lower the memory of a step, with what to do, the least harmful first.
+LESS_MEMORY = {
+    "gradient_checkpointing": "--gradient-checkpointing",
+    "at_once": "a smaller --at-once",
+    "batch_size": "a smaller --batch-size",
+    "batch": "a smaller --batch",
+    "length": "a smaller --length",
+    "most_tokens": "a smaller --most-tokens",
+    "rank": "a smaller --rank",
+}
+
+
+def out_of_memory_sentence(recipe: Recipe, settings: Any, model: Model) -> str:
+    """What a user can do where the memory of a device does not suffice for a recipe."""
+    options = []
+    for name, advice in LESS_MEMORY.items():
+        value = getattr(settings, name, None)
+        lower = value is False if name == "gradient_checkpointing" else bool(value) and value > 1
+        if lower:
+            options.append(advice)
+    if getattr(settings, "rank", 0) and not model.dtype.endswith("4bit"):
+        options.append("--quantize 4bit")
+    advice = f"give {' or '.join(options)}" if options else "use a device with more memory"
+    return (
+        f"The memory of {model.device} does not suffice for {recipe.name} on {model.name}; {advice}. The last "
+        "checkpoint is kept, and --dry-run says what is needed."
+    )
 
 
 def finished(recipe: Recipe, settings: Any, model: Model, data: TrainingData, folder: Path) -> bool:

@@ -112,6 +112,8 @@ class CorpusTotals:
         What could not be read, one sentence each.
     inputs:
         A digest of the name and the words of each file; none in tables of earlier versions.
+    contents:
+        SHA-256 of the bytes of each local file, by which a file that was replaced is counted again.
     """
 
     words: int = 0
@@ -122,6 +124,7 @@ class CorpusTotals:
     long_runs: int = 0
     losses: tuple[str, ...] = ()
     inputs: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    contents: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     @classmethod
     def sum(cls, parts: Iterable[CorpusTotals]) -> CorpusTotals:
@@ -131,10 +134,11 @@ class CorpusTotals:
         CorpusTotals(words=7, pairs=0, documents=0, bytes=0, invalid_bytes=0, long_runs=0, losses=('a', 'b'))
         """
         totals = list(parts)
-        texts = ("losses", "inputs")
+        texts = ("losses", "inputs", "contents")
         numbers = {f.name: sum(getattr(t, f.name) for t in totals) for f in fields(cls) if f.name not in texts}
-        losses, inputs = (tuple(sorted(text for t in totals for text in getattr(t, name))) for name in texts)
-        return cls(**numbers, losses=losses, inputs=inputs)
+        lists = [tuple(sorted(text for t in totals for text in getattr(t, name))) for name in texts]
+        losses, inputs, contents = lists
+        return cls(**numbers, losses=losses, inputs=inputs, contents=contents)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich import progress
 from rich.console import Console
 
+from cards.answer_key import answer_key
 from cards.text import grouped, redactor
 from scoring.inference.chat import Chat
 from scoring.prompts import Prompt
@@ -193,19 +194,24 @@ def decoding(prompt: Prompt) -> Any:
 
 def key(model: Engine, prompt: Prompt, *, truncate: bool = False, chat: Chat | None = None) -> dict[str, str]:
     """What responses depend on besides the request, for :class:`scoring.inference.store.Store`; secrets are hidden."""
-    facts = {
-        "model": model.name,
-        **{name: str(getattr(model, name)) for name in ("revision", "kind", "dtype", "adapter", "exact")},
-        "prompt": prompt.json(),
-        "chat": chat.template if chat else "",
-        "system": chat.system if chat else "",
-        "decoding": str(decoding(prompt)),
-        "truncate": str(truncate),
-        PACKAGE: package_version(),
+    facts = answer_key(
+        model.name,
+        weights=model.revision,
+        files=model.files,
+        adapter=model.adapter,
+        kind=model.kind,
+        dtype=model.dtype,
+        exact=model.exact,
+        prompt=prompt.json(),
+        chat=chat.template if chat else "",
+        system=chat.system if chat else "",
+        decoding=decoding(prompt),
+        truncate=truncate,
+        **{PACKAGE: package_version()},
         **model.store_key,
-    }
+    )
     hide = redactor(os.environ)
-    return {name: hide(value) for name, value in facts.items()}
+    return {name: hide(str(value)) for name, value in facts.items()}
 
 
 def answer(

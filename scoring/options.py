@@ -1,14 +1,15 @@
 """The options that several commands have, and the settings of a run, each declared once with its help."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from typer import Option
 
 from builders.generation.spending import Spending
+from cards.files import file_sha256
 from cards.options import completing
 from cards.text import split_list
 from scoring import benchmarks, ways, wordings
@@ -126,4 +127,29 @@ class Sampling(Spending):
     )
 
     def __str__(self) -> str:
-        return f"{self.samples} sampled answers to each question at temperature {self.temperature:g}"
+        seeds = f"seed {self.seed}" if self.samples == 1 else f"seeds {self.seed} to {self.seed + self.samples - 1}"
+        return f"{self.samples} sampled answers to each question at temperature {self.temperature:g}, {seeds}"
+
+
+#: Settings that results do not name: places of files, what is computed at one time or shown beside, and what stands in
+#: the results by another name (the benchmarks with their versions, the prompt with its digest, files by their content).
+NOT_RECORDED = frozenset(
+    {"benchmarks", "data", "out", "prompt", "system", "batch_tokens", "overwrite", "beside", "include"}
+)
+
+
+def recorded(settings: Settings, sampling: Sampling | None = None) -> dict[str, Any]:
+    """The settings that numbers depend on, by the name of their option, as results have them.
+
+    >>> recorded(Settings(ways="choice"))["ways"]
+    'choice'
+    """
+    own = {field.name for field in fields(Settings)} - NOT_RECORDED
+    named = {name: getattr(settings, name) for name in sorted(own)}
+    if sampling:
+        own = {field.name for field in fields(Sampling)} - {field.name for field in fields(Spending)}
+        named |= {name: getattr(sampling, name) for name in sorted(own)}
+    if settings.include:
+        files = [Path(file) for file in settings.include]
+        named["include"] = {file.name: file_sha256(file) for file in files if file.is_file()}
+    return named

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -14,18 +15,16 @@ import cards.results
 from builders.manifest import file_sha256
 from cards.draw import glance_html, one_line
 from cards.options import checked, in_python
-from scoring import benchmarks, report
+from scoring import benchmarks, report, responses
 from scoring.report.headlines import Comparison, described, headline_scores
 from scoring.statistics.stats import RESAMPLES, compare, corrected, measure
 from scoring.tables import as_table
-from scoring.types import Benchmark, Difference, Estimate, Report, ScoringError, Table
+from scoring.types import BY_OTHERS, Benchmark, Difference, Estimate, Report, ScoringError, Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-#: What the environment of a run names as its engine where others published the responses.
-PUBLISHED = "published responses"
 #: What a report has in the place of a number format where answers were sampled.
 SAMPLED = "sampled answers, not probabilities"
 #: The prefix of the columns of the base in the joined table.
@@ -52,6 +51,11 @@ def paired(
     differences: list[Difference] = []
     agreements: list[Estimate] = []
     for name in _shared(*reports):
+        if any(name not in own for own in tables):
+            raise ScoringError(
+                f"A run has scores of {name} and no examples, so there is no paired comparison; probes leaderboard "
+                "compares such runs as independent ones."
+            )
         benchmark = as_asked(benchmarks.get(name), reports[0])
         for found in reports:
             version = found.environment.get(f"benchmark {benchmark.name}", benchmark.version)
@@ -62,18 +66,40 @@ def paired(
                 )
         table, base = (own[benchmark.name] for own in tables)
         chosen = benchmark.items(reports[0].profile, table)
-        clusters = table[benchmark.cluster]
+        clusters = joint_clusters(table[benchmark.cluster], base.get(benchmark.cluster))
         differences += compare(chosen, table, base, clusters, benchmark=benchmark.name, resamples=resamples)
         agreements += agree(benchmark, reports[0].profile, table, base, resamples)
     return Comparison(*reports, tuple(corrected(differences)), tuple(agreements))
 
 
+def joint_clusters(run: Any, base: Any) -> Any:
+    """The clusters of examples that depend on each other in a run or in its base.
+
+    They are the same in both, except where the answers make them, as in ``neutral``: then a cluster joins all that
+    share one in either run.
+
+    >>> joint_clusters(np.array(["a", "a", "b", "c"]), np.array(["x", "y", "y", "z"])).tolist()
+    [0, 0, 0, 1]
+    """
+    if base is None or np.array_equal(run, base):
+        return run
+    from scipy.sparse import coo_array  # type: ignore[import-untyped]
+    from scipy.sparse.csgraph import connected_components  # type: ignore[import-untyped]
+
+    _, of_run = np.unique(run, return_inverse=True)
+    _, of_base = np.unique(base, return_inverse=True)
+    # A graph with a node for each cluster of both runs, and an edge for each example between its two clusters.
+    first = int(of_run.max()) + 1
+    size = first + int(of_base.max()) + 1
+    edges = coo_array((np.ones(len(of_run)), (of_run, of_base + first)), shape=(size, size))
+    _, component = connected_components(edges, directed=False)
+    return component[of_run]
+
+
 def as_asked(benchmark: Benchmark, report: Report) -> Benchmark:
     """A benchmark as a run asked it: sampled answers and published responses have groups and metrics of their own."""
-    if report.environment.get("engine") == PUBLISHED:
-        from scoring import published  # imports this module
-
-        return published.get(report.environment["source"]).asked(benchmark)
+    if report.environment.get("engine") == BY_OTHERS:
+        return responses.get(report.environment["source"]).asked(benchmark)
     task = benchmark.sampled
     if report.dtype == SAMPLED and task:
         return replace(benchmark, metrics=task.metrics, groups=task.groups, cluster=task.cluster)
@@ -212,9 +238,11 @@ def load(folder: str | Path) -> RunResult:
     """
     path = checked("folder", Path, folder, ScoringError)
     stored = report.read(path)
+    # Some sources published scores without the answers behind them.
+    with_examples = stored.examples if stored.environment.get("engine") == BY_OTHERS else stored.benchmarks
     return RunResult(
         stored,
-        {name: read_examples(path, name) for name in stored.benchmarks},
+        {name: read_examples(path, name) for name in with_examples},
         {name: benchmarks.get(name).validity for name in stored.benchmarks if benchmarks.known(name)},
     )
 

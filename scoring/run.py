@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from cards.answer_key import shown_key
 from scoring import answering, language, tables
 from scoring.answering import Question
 from scoring.inference.chat import Chat
 from scoring.inference.parallel import ALONE, Processes, ended, together
-from scoring.options import Settings
+from scoring.options import Settings, recorded
 from scoring.prompts import Prompt
 from scoring.result import RunResult
 from scoring.statistics.stats import RESAMPLES, measure
@@ -216,7 +217,9 @@ def model_report(
     about = {name: getattr(model, name) for name in ("revision", "adapter", "dtype")}
     shown = {part.benchmark.name: part.benchmark.headline for part in parts if part.benchmark.headline}
     about |= {"model": model.name, "speed": model.stats.speed(), "headlines": shown}
-    return report_of(parts, settings, prompt, estimates, model.environment, counts, **about)
+    key = shown_key(answering.key(model, prompt, truncate=settings.truncate, chat=chat))
+    known = {**model.environment, "settings": recorded(settings), "response key": key}
+    return report_of(parts, settings, prompt, estimates, known, counts, **about)
 
 
 def report_of(

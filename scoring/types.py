@@ -17,6 +17,8 @@ from cards.results import Measurement as Measurement
 from cards.results import Report as Report
 from cards.verdict import verdict
 
+#: What the environment of a run names as its engine where others published the responses.
+BY_OTHERS = "published responses"
 #: The folder in which ``probes build`` writes, unless it is given another one.
 DATA = "output"
 Floats = NDArray[np.float64]

@@ -94,7 +94,7 @@ def asked(benchmark: Benchmark, number: int) -> dict[str, Any]:
     def metrics_of(own: Sequence[Metric], *, sampled: bool) -> list[Metric]:
         return [*map(averaged, own), *_study(benchmark, sampled=sampled)]
 
-    alone = dict.fromkeys(("id", "row"), "item")  # where each item is a cluster, all its wordings are
+    alone = dict.fromkeys(("id", "row", "opening"), "item")  # where each item is a cluster, all its wordings are
     task, own = benchmark.sampled, benchmark.headline
     sampled = task and replace(
         task,

@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from tests import wire
+from tests.wire import bound
 
 #: The longest that a slow answer takes: enough for any test to have given up.
 SLOW = 3.0
@@ -118,7 +119,7 @@ def serving(script: Script) -> Iterator[Server]:
         def handle_error(self, *_: Any) -> None:
             pass  # clients that are killed
 
-    with Quiet(("127.0.0.1", 0), Handler) as http:
+    with bound(lambda port: Quiet(("127.0.0.1", port), Handler)) as http:
         server = Server(f"http://127.0.0.1:{http.server_port}/v1")
         thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
@@ -128,6 +129,7 @@ def serving(script: Script) -> Iterator[Server]:
             server.closing.set()
             http.shutdown()
             thread.join()
+            wire.FREE.append(http.server_port)
 
 
 def payload(body: dict[str, Any], answer: Answer) -> dict[str, Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import struct
-from http.server import BaseHTTPRequestHandler
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event
 from typing import Any
 
@@ -13,6 +14,21 @@ DRIP = 0.02
 DEEP = "[" * 100_000
 #: Long enough that the half of it is not a whole answer.
 ANSWER = b'{"choices": [' + b" " * 2000 + b"]}"
+#: Ports of servers that ended, the last one at the end.
+FREE: list[int] = []
+
+
+def bound(make: Callable[[int], ThreadingHTTPServer]) -> ThreadingHTTPServer:
+    """A server on loopback, at the port of the one that ended last: to a client it is that server, started again.
+
+    Servers that run at the same time have different ports, so they are different servers to a client.
+    """
+    while FREE:
+        try:
+            return make(FREE.pop())
+        except OSError:
+            continue  # another process has it now
+    return make(0)
 
 
 def _head(handler: BaseHTTPRequestHandler, status: str = "200 OK", *headers: str) -> None:

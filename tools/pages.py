@@ -379,8 +379,11 @@ def on_post_page(output: str, *, page: Page, config: MkDocsConfig) -> str:
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Adds the pages at the root of the project and one for each recipe; called by mkdocs."""
+    """Adds the pages at the root of the project, one for each recipe and those of real models; called by mkdocs."""
     from mkdocs.structure.files import File
+
+    from tools.real_models.page import files as model_files
+    from tools.real_models.scores import read
 
     for name in recipes.names():
         files.append(File.generated(config, f"recipes/{name}.md", content=recipe_page(name)))
@@ -388,4 +391,6 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     for name in ROOT_PAGES:
         text = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
         files.append(File.generated(config, name, content=text))
+    for name, content in model_files(read()).items():
+        files.append(File.generated(config, f"real-models/{name}", content=content))
     return files

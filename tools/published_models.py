@@ -1,4 +1,4 @@
-"""The page of published models, ``docs/MODELS.md``: ``python -m tools.published_models [--data output] [--runs runs]``.
+"""The page ``docs/unstereo-models.md``: ``python -m tools.published_models [--data output] [--runs runs]``.
 
 Re-scores the published responses of 28 language models to UnStereoEval and of nine models to StereoSet (pinned; read
 from the mirror ``PROBES_MIRROR`` or downloaded, 170 MB and 15 MB), and writes the page with its figure. The sentences
@@ -28,7 +28,7 @@ from scoring.types import Difference, Group, Metric, Table
 from tools.pages import ROOT, table
 
 SETS = ("ours-5", "ours-10", "ours-20", "winobias", "winogender")
-PAGE, FIGURE = ROOT / "docs" / "MODELS.md", ROOT / "docs" / "models" / "tau.svg"
+PAGE, FIGURE = ROOT / "docs" / "unstereo-models.md", ROOT / "docs" / "models" / "tau.svg"
 Scores = Mapping[str, published.Scores]
 Examples = Mapping[str, pd.DataFrame]
 

@@ -14,7 +14,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,11 +54,19 @@ def installed() -> bool:
 
 @contextmanager
 def vllm(
-    model: str | Path, log: Path, *, name: str = "tiny", threads: int = 1, dtype: str = "float32", part: int = 0
+    model: str | Path,
+    log: Path,
+    *,
+    name: str = "tiny",
+    threads: int = 1,
+    dtype: str = "float32",
+    part: int = 0,
+    more: Sequence[str] = (),
 ) -> Iterator[RealServer]:
     """A server of a model, which ends with the block; what it prints goes into ``log``.
 
     With ``part`` it computes so many tokens at a time, and longer prompts in parts; without, each prompt at once.
+    ``more`` are further options of its command line.
 
     Raises
     ------
@@ -84,7 +92,7 @@ def vllm(
     # vLLM 0.32.0 on a CPU ends with an error when it computes a prompt in parts and the request has a seed ("CPU
     # Generator does not use offset"): it then resets the random numbers, which only those of a GPU can do.
     switches = ["--enforce-eager", "--enable-chunked-prefill" if part else "--no-enable-chunked-prefill"]
-    command = [str(VENV / "bin" / "python"), "-m", "vllm.entrypoints.openai.api_server", *listed, *switches]
+    command = [str(VENV / "bin" / "python"), "-m", "vllm.entrypoints.openai.api_server", *listed, *switches, *more]
     environment = {**os.environ, **_ENVIRONMENT, "OMP_NUM_THREADS": str(threads)}
     with log.open("w") as output:
         process = subprocess.Popen(

@@ -48,7 +48,7 @@ ChatClient = Callable[[str, Sequence[Request]], list[Response]]
 def _missing(requests: Sequence[Request], cache: ResponseCache) -> dict[str, Body]:
     """The bodies of the requests without a recorded response, by key."""
     # Equal requests of a stage are sent once.
-    bodies = {request.key: request.body for request in requests}
+    bodies = {cache.key(request.body): request.body for request in requests}
     return {key: body for key, body in bodies.items() if key not in cache}
 
 
@@ -83,7 +83,7 @@ class ReplayClient:
                 f"recorded (there are {_counts(self.cache) or 'none'}); run without --offline, "
                 "or with the --model and settings of the recorded run."
             )
-        return [self.cache[request.key] for request in requests]
+        return [self.cache[self.cache.key(request.body)] for request in requests]
 
 
 @dataclass
@@ -102,16 +102,18 @@ class DryRunClient:
         recorded, unsent = self.stages.get(stage, (0, []))
         for request in requests:
             # Stages may ask the same; a real run would send it once.
-            if request.key not in self._seen:
-                self._seen.add(request.key)
-                if request.key in self.cache:
+            key = self.cache.key(request.body)
+            if key not in self._seen:
+                self._seen.add(key)
+                if key in self.cache:
                     recorded += 1
                 else:
                     unsent.append(request)
         self.stages[stage] = recorded, unsent
+        keys = [self.cache.key(request.body) for request in requests]
         return [
-            self.cache[request.key] if request.key in self.cache else response(request.body, request.example)
-            for request in requests
+            self.cache[key] if key in self.cache else response(request.body, request.example)
+            for key, request in zip(keys, requests, strict=True)
         ]
 
 
@@ -152,7 +154,7 @@ class LiveClient:
                 self._send_all(stage, list(missing.values()), self._endpoint)
             except ModelNotFound as error:
                 raise ModelNotFound(f"{error}; {self._advice(missing)}") from None
-        return [self.cache[request.key] for request in requests]
+        return [self.cache[self.cache.key(request.body)] for request in requests]
 
     def close(self) -> None:
         """Closes the connection."""

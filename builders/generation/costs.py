@@ -141,13 +141,14 @@ def _seal_of(line: bytes) -> str:
 class SentLog(AppendLog):
     """The requests that were sent within a budget, each in a file before it is sent, so that a kill loses no charge.
 
-    A line has the key and the model of a request, the most tokens of its prompt and reply, and 1 when it is sent or -1
-    when the server did not process it; then a checksum of it and of the line before. The first line has the number of
-    lines and the checksum of the last one, so a lost line is found anywhere, also at the end::
+    A line has the key and the model of a request, the most tokens of its prompt and reply, 1 when it is sent or -1 when
+    the server did not process it, and the prices of a million tokens of each; then a checksum of it and of the line
+    before. The requests of all models and servers count, so that two names do not have a budget each. The first line
+    has the number of lines and the checksum of the last one, so a lost line is found anywhere, also at the end::
 
         {"count": "000000000002", "last": "<checksum of the second line>"}
-        ["<key>", "m", 17, 50, 1]       checksum of this line, made with the key "first"
-        ["<key>", "m", 17, 50, -1]      checksum of this line, made with the checksum above
+        ["<key>", "m", 17, 50, 1, "2.5", "10"]     checksum of this line, made with the key "first"
+        ["<key>", "m", 17, 50, -1, "2.5", "10"]    checksum of this line, made with the checksum above
 
     A line is added before the first line is written anew. So after a kill between both, one line more than the number
     is right.
@@ -157,7 +158,11 @@ class SentLog(AppendLog):
     replies:
         The file of recorded replies; this one stands beside it.
     model:
-        The model whose requests are counted.
+        The model that is asked now.
+    prices:
+        Its prices, which count for all of its requests; those of other models have the prices at which they were sent.
+    server:
+        The address that is asked now.
 
     Raises
     ------
@@ -169,12 +174,13 @@ class SentLog(AppendLog):
     in_use = "Another run adds to {path}; wait until it ends, or give another --replies."
     unusable = "What was sent cannot be noted in {path} ({reason}); give a --replies that can be written and has room."
 
-    def __init__(self, replies: Path, model: str) -> None:
+    def __init__(self, replies: Path, model: str, prices: CostModel | None = None, server: str = "") -> None:
         path = replies.with_name(f".{replies.name}.sent")
         super().__init__(path, path.with_name(f"{path.name}.lock"))
-        self.model = model
+        self.model, self.prices, self.server = model, prices, server
         self._count: Counter[str] = Counter()
         self._tokens: dict[str, tuple[int, int]] = {}
+        self._prices: dict[str, CostModel] = {}
         self._number = 0
         self._seal = _FIRST
         # A line is sealed with the one before it, so two threads must not add at the same time.
@@ -185,14 +191,17 @@ class SentLog(AppendLog):
             self.close()
             raise
         for content in contents:
-            key, of_model, prompt_tokens, reply_tokens, count = json.loads(content)
-            if of_model == model:  # prices are those of one model
-                self._count[key] += count
-                self._tokens[key] = prompt_tokens, reply_tokens
+            key, of_model, prompt_tokens, reply_tokens, count, *paid = json.loads(content)
+            self._count[key] += count
+            self._tokens[key] = prompt_tokens, reply_tokens
+            # Lines of earlier versions have no prices.
+            if paid and of_model != model:
+                self._prices[key] = CostModel(*map(Decimal, paid))
 
     def add(self, body: Mapping[str, Any], count: int) -> None:
         """Notes that a request is sent (1), or that one that was noted was not processed (-1)."""
-        line = [request_key(body), self.model, *most_tokens(body), count]
+        paid = [str(self.prices.prompt), str(self.prices.reply)] if self.prices else []
+        line = [request_key(body, self.server), self.model, *most_tokens(body), count, *paid]
         with self._adding:
             if not self.path.exists():
                 self._write([])
@@ -254,11 +263,16 @@ class SentLog(AppendLog):
             put(self.path, b"\n".join([self._head(), *lines, b""]))
             written_through(self.path.parent)
 
-    def unanswered(self, answered: Collection[str]) -> list[tuple[int, int]]:
-        """The most tokens of each request of earlier runs that nobody answered; ``answered`` has keys of responses."""
+    def price(self, key: str, prices: CostModel) -> CostModel:
+        """The prices of a request: those at which it was sent to another model, or else the given ones of this one."""
+        return self._prices.get(key, prices)
+
+    def unanswered(self, answered: Collection[str], prices: CostModel) -> list[Decimal]:
+        """The highest cost of each request of earlier runs that nobody answered; ``answered`` has keys of responses."""
         # Each request that was sent counts up and one that was not processed counts down; an answer settles one.
         left = {key: count - (key in answered) for key, count in self._count.items()}
-        return [self._tokens[key] for key, count in left.items() for _ in range(count)]
+        costs = {key: self.price(key, prices).cost(*self._tokens[key]) for key in left}
+        return [costs[key] for key, count in left.items() for _ in range(count)]
 
 
 @dataclass
@@ -297,9 +311,9 @@ class Budget:
         """A budget from which these responses, and the requests that were sent without one, were already paid."""
         # A request that was sent and not answered may have been paid, so it counts with its highest cost.
         answered = {response.key: response for response in responses}
-        unanswered = sent.unanswered(answered.keys()) if sent else []
-        spent = [*map(prices.response_cost, answered.values()), *(prices.cost(*tokens) for tokens in unanswered)]
-        return cls(prices, limit, sum(spent, Decimal(0)), sent)
+        unanswered = sent.unanswered(answered.keys(), prices) if sent else []
+        paid = [(sent.price(key, prices) if sent else prices).response_cost(one) for key, one in answered.items()]
+        return cls(prices, limit, sum([*paid, *unanswered], Decimal(0)), sent)
 
     @contextmanager
     def reserve(self, body: Mapping[str, Any]) -> Iterator[list[Response]]:

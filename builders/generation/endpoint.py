@@ -9,15 +9,13 @@ from typing import Any
 import httpx2
 import openai
 
-from builders.generation.responses import ChatError, ModelNotFound, Response, request_key, response
+from builders.generation.responses import OPENAI, ChatError, ModelNotFound, Response, request_key, response
 from builders.sources.client import HttpClient, HttpError, Refused, Unavailable
 
 #: A longer reply, in bytes, is cut off and not kept.
 LONGEST_REPLY = 32 << 20
 # Sent if no key is set: a local server needs none, but the client library does.
 _NO_KEY = "none"
-#: Where requests go without ``base_url`` and ``OPENAI_BASE_URL``.
-OPENAI = "https://api.openai.com/v1"
 # A server that counts more tokens than this for one request does not count tokens.
 _MANY_TOKENS = 10**9
 

@@ -102,6 +102,7 @@ def generation_manifest(
             "count": len(used),
             "sha256": digest,
             "models": dict(sorted(Counter(response.model for response in used).items())),
+            "servers": sorted({response.server for response in used} - {""}),
             "first": min((response.date for response in used), default=None),
             "last": max((response.date for response in used), default=None),
             "prompt_tokens": sum(usage["prompt_tokens"] for usage in usages),

@@ -3,10 +3,12 @@
 A stored response is a JSON object on one line, with
 
 ``key``
-    SHA-256 of the canonical JSON of ``request`` (sorted keys, no spaces, UTF-8 unescaped);
+    SHA-256 of the canonical JSON of ``request`` with ``server`` (sorted keys, no spaces, UTF-8 unescaped);
 ``request``
     all that the response depends on: ``model``, ``messages``, ``temperature``, ``max_tokens`` and, where the
     same prompt is sent more than once, ``seed``;
+``server``
+    the address of the server that responded; absent in lines of earlier versions;
 ``reply``, ``model``, ``date``, ``usage``, ``finish_reason``
     the text, the model that responded, the day in UTC, the counted tokens (null if the server did not count
     them), and why the text ended: ``stop``, ``length`` when it reached ``max_tokens``, …;
@@ -28,7 +30,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from builders.dataset import BuildError
 from builders.generation.append_log import AppendLog, split_lines
+from cards.answer_key import answer_key, key_digest
 from cards.stored import digest, first_fault
+
+#: Where requests go without ``base_url`` and ``OPENAI_BASE_URL``.
+OPENAI = "https://api.openai.com/v1"
 
 
 class ChatError(BuildError):
@@ -61,13 +67,19 @@ def request_body(
     return body if seed is None else body | {"seed": seed}
 
 
-def request_key(body: Mapping[str, Any]) -> str:
-    """The key under which the response to a request is stored: SHA-256 of its canonical JSON.
+def request_key(body: Mapping[str, Any], server: str = "") -> str:
+    """The key under which the response of a server to a request is stored: the digest of its answer key.
 
     >>> request_key({"model": "m", "seed": 1}) == request_key({"seed": 1, "model": "m"})
     True
+    >>> request_key({"model": "m"}, "http://one/v1") == request_key({"model": "m"}, "http://two/v1")
+    False
     """
-    return digest(body, ascii_only=False, strict=True)
+    return key_digest(answer_key(**body, server=server))
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    return digest(content, ascii_only=False, strict=True)
 
 
 class Response(BaseModel):
@@ -82,19 +94,20 @@ class Response(BaseModel):
     date: str
     usage: dict[str, int] | None
     finish_reason: str
+    server: str = ""
 
     @model_validator(mode="before")
     @classmethod
     def _without_checksum(cls, content: Any) -> Any:
         if isinstance(content, dict) and "sha256" in content:
             checksum = content.pop("sha256")
-            if checksum != request_key(content):
+            if checksum != _checksum(content):
                 raise ValueError("its checksum is not that of its content")
         return content
 
     @model_validator(mode="after")
     def _key_matches(self) -> Self:
-        if self.key != request_key(self.request):
+        if self.key != request_key(self.request, self.server):
             raise ValueError("its key is not that of its request")
         return self
 
@@ -105,8 +118,12 @@ class Response(BaseModel):
 
     def to_line(self) -> str:
         """The JSON line that is stored, without its end."""
-        content = self.model_dump(by_alias=True)
-        return json.dumps(content | {"sha256": request_key(content)}, ensure_ascii=False, allow_nan=False)
+        content = self.model_dump(by_alias=True, exclude=set() if self.server else {"server"})
+        return json.dumps(content | {"sha256": _checksum(content)}, ensure_ascii=False, allow_nan=False)
+
+    def of_server(self, server: str) -> "Response":
+        """The same response, as one of a server."""
+        return self.model_copy(update={"server": server, "key": request_key(self.request, server)})
 
 
 def response(
@@ -202,18 +219,27 @@ class ResponseCache(AppendLog):
         Files with more responses, which are only read.
     writable:
         Whether responses may be added. Only then is the file locked and an incomplete last line cut off.
+    server:
+        The address whose responses are used. None is for recorded responses alone: those of the one server that there
+        is. Responses that name no server are used where nothing is sent, and from the files ``also``, which the user
+        named.
 
     Attributes
     ----------
     own:
         The responses of the file itself, by key.
+    server:
+        The address of the server whose responses are used and added; empty for responses that name none.
     damaged:
         A sentence about each damaged line.
+    unnamed:
+        How many responses of the file itself are not used, because their lines do not say which server responded.
 
     Raises
     ------
     ChatError
-        When another process adds to the file, or when it cannot be read or written.
+        When another process adds to the file, it cannot be read or written, or several servers responded and none is
+        given.
 
     >>> with ResponseCache(Path("none.jsonl"), writable=False) as cache:
     ...     "key of a request" in cache
@@ -224,15 +250,42 @@ class ResponseCache(AppendLog):
     in_use = "Another run adds to the replies in {path}; wait until it ends, or give another --replies."
     unusable = "The replies in {path} cannot be stored ({reason}); give a --replies that can be written and has room."
 
-    def __init__(self, path: Path, also: Iterable[Path] = (), *, writable: bool = True) -> None:
+    def __init__(
+        self, path: Path, also: Iterable[Path] = (), *, writable: bool = True, server: str | None = ""
+    ) -> None:
         super().__init__(path, path.with_name(f".{path.name}.lock"), _is_response, writable=writable)
         with ExitStack() as undo:
             undo.callback(self.close)
             self.damaged: list[str] = []
             self.own = read_responses(*[path] * path.is_file(), damaged=self.damaged)
+            others = read_responses(*also, damaged=self.damaged)
+            self.server = self._only_server([*self.own.values(), *others.values()]) if server is None else server
             # The own file goes first in order and in value.
-            self._responses = self.own | read_responses(*also, damaged=self.damaged) | self.own
+            self._responses = self._usable(self.own, unnamed=not writable)
+            for key, response in self._usable(others, unnamed=True).items():
+                self._responses.setdefault(key, response)
+            self.unnamed = sum(not stored.server for stored in self.own.values()) if writable and self.server else 0
             undo.pop_all()
+
+    def _only_server(self, responses: Iterable[Response]) -> str:
+        servers = sorted({response.server for response in responses} - {""})
+        if len(servers) > 1:
+            raise ChatError(
+                f"{self.path} has replies of {len(servers)} servers ({', '.join(servers)}); name one with --base-url."
+            )
+        return "".join(servers)
+
+    def _usable(self, responses: Mapping[str, Response], *, unnamed: bool) -> dict[str, Response]:
+        """The responses of the server by the key of their request; with ``unnamed`` also those that name no server."""
+        of_server = {key: response for key, response in responses.items() if response.server == self.server}
+        for response in responses.values():
+            if unnamed and not response.server:
+                of_server.setdefault(request_key(response.request, self.server), response)
+        return of_server
+
+    def key(self, body: Mapping[str, Any]) -> str:
+        """The key of the response to a request here."""
+        return request_key(body, self.server)
 
     def __contains__(self, key: object) -> bool:
         return key in self._responses
@@ -241,9 +294,10 @@ class ResponseCache(AppendLog):
         return self._responses[key]
 
     def put(self, response: Response) -> None:
-        """Adds a response. Threads may call this at the same time."""
-        self.append(response.to_line().encode())
-        self.own[response.key] = self._responses[response.key] = response
+        """Adds a response, as one of the server. Threads may call this at the same time."""
+        stored = response.of_server(self.server)
+        self.append(stored.to_line().encode())
+        self.own[stored.key] = self._responses[stored.key] = stored
 
     def models(self) -> dict[str, int]:
         """Number of responses by the name of the requested model."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -19,8 +20,9 @@ from builders.generation import costs, output, pipelines
 from builders.generation.clients import DryRunClient, LiveClient, RecordingClient, ReplayClient, Request
 from builders.generation.costs import Budget, CostModel
 from builders.generation.pipeline import FilterLog
-from builders.generation.responses import ChatError, ResponseCache
+from builders.generation.responses import OPENAI, ChatError, ResponseCache
 from builders.generation.spending import Spending
+from cards.answer_key import server_name
 from cards.files import RECORD, refuse_foreign
 from cards.packages import required
 from cards.terminal import text_table
@@ -82,9 +84,17 @@ def opened(options: RunOptions, errors: Console) -> Iterator[RecordingClient | D
     # Only a run that sends requests locks the file and may repair its end.
     is_live = not (options.offline or options.dry_run)
     path = options.replies or options.out / CACHE
-    with ResponseCache(path, options.also or (), writable=is_live) as cache:
+    given = options.base_url or os.environ.get("OPENAI_BASE_URL")
+    server = None if not (given or is_live) else server_name(given or OPENAI)
+    with ResponseCache(path, options.also or (), writable=is_live, server=server) as cache:
         for sentence in cache.damaged:
             errors.print(sentence)
+        if cache.unnamed:
+            errors.print(
+                f"{cache.unnamed:,} replies in {path} do not say which server responded, as in earlier versions, and "
+                "are not used; move the file and name it with --also to use them.",
+                soft_wrap=True,
+            )
         if options.dry_run:
             yield DryRunClient(cache)
         elif options.offline:
@@ -123,8 +133,8 @@ def _budget(
             "--price-reply, or --prices."
         )
     # Opened before the first request, because each one is noted before it is sent.
-    sent = opened_files.enter_context(costs.SentLog(cache.path, options.model))
-    return Budget.after(prices, limit, [r for r in cache.own.values() if r.request["model"] == options.model], sent)
+    sent = opened_files.enter_context(costs.SentLog(cache.path, options.model, prices, cache.server))
+    return Budget.after(prices, limit, cache.own.values(), sent)
 
 
 def _make_rows(name: str, options: RunOptions, settings: Any, client: RecordingClient, console: Console) -> None:

@@ -42,6 +42,7 @@ def attached(model: Model, folder: Path, name: str = "") -> Iterator[Model]:
             revision=model.revision,
             adapter=f"{name or folder.name}@{checkpoint.identity(folder)}",
             exact=model.exact,
+            files=model.files,
         )
 
     if is_whole_model(folder):

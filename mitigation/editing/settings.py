@@ -1,13 +1,20 @@
 """The settings that all recipes with biased pairs share, which are listed without torch."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from cards.text import split_list
 from mitigation.recipe import Settings, setting
+from scoring.types import ScoringError
+
+if TYPE_CHECKING:
+    from mitigation.training.data import TrainingData
 
 PAPER, OPEN, OWN = "Chen et al. 2024", "not in the paper", "this project"
 #: Prefixes for a masked model, which cannot generate any.
@@ -100,3 +107,16 @@ class PairSettings(EditingSchedule):
         5, "Texts put before each prompt, besides none; with several passes, one each in the first half.", OPEN, least=0
     )
     prefix_tokens: int = setting(10, "Tokens of a prefix, which a causal model generates.", OPEN, above=0)
+
+
+def number_of_steps(settings: PairSettings, data: TrainingData) -> int:
+    """The optimizer steps of a training on built pairs, if every pair can be edited; 0 where no pair is built."""
+    from mitigation.editing.pairs import pair_rows, split_wordings
+
+    configs = split_list(settings.sets)
+    try:
+        rows, _ = split_wordings(pair_rows(data, configs, settings.split, settings.domain))
+    except ScoringError:
+        return 0
+    edited = round(len(rows) * (1 - settings.held_out))
+    return settings.passes * settings.batches_per_pass(edited) * settings.iterations

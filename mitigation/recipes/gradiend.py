@@ -25,7 +25,7 @@ from cards.terminal import show
 from cards.text import split_list
 from mitigation.errors import MitigationError
 from mitigation.projections import stream
-from mitigation.recipe import Adapter, Job, Model, declared, setting
+from mitigation.recipe import Adapter, Job, Memory, Model, declared, setting
 from mitigation.recipes.steering import ContrastSettings, both_signs, versions
 from mitigation.training.settings import OPEN
 
@@ -60,8 +60,9 @@ class Learner:
             most = float(self.encoder.weight.max())
             for weight in self.decoder.parameters():
                 weight.uniform_(-most, most)
-        own = [*self.encoder.parameters(), *self.decoder.parameters()]
-        self.optimizer = torch.optim.AdamW(own, lr=rate, weight_decay=decay)
+        weights = [*self.encoder.parameters(), *self.decoder.parameters()]
+        # One weight after another: together, the intermediate results would need as much memory as all of them.
+        self.optimizer = torch.optim.AdamW(weights, lr=rate, weight_decay=decay, foreach=False)
 
     def encode(self, gradient: torch.Tensor) -> torch.Tensor:
         """The value h of the neuron [1] of a gradient [size]."""
@@ -156,4 +157,23 @@ def gradients(
     return sums[0], sums[1]
 
 
-RECIPE = declared("gradiend", GradiendSettings, run, outside=versions)
+def memory(network: Any, settings: GradiendSettings) -> Memory:
+    """What is in memory besides the network, in float32.
+
+    With n changed weights, the encoder has n + 1 and the decoder 2 n numbers. Each of them has a gradient and two
+    numbers of AdamW. While gradients of the network are computed there are four vectors of n numbers: the sums of both
+    words, the gradients of one text, and these as one vector.
+    """
+    del settings  # the size does not depend on them
+    weights = sum(weight.numel() for weight in getattr(network, "base_model", network).parameters())
+    learner = 3 * weights + 1
+    parts = {
+        "encoder and decoder": 4 * learner,
+        "gradients": 4 * learner,
+        "optimizer": 8 * learner,
+        "vectors of gradients": 4 * 4 * weights,
+    }
+    return Memory(parts, learner)
+
+
+RECIPE = declared("gradiend", GradiendSettings, run, outside=versions, memory=memory)

@@ -5,6 +5,7 @@ dropout is drawn from the seed and the step, its learning rate is a formula. Sev
 (``accelerate launch``) share the rows of a step.
 """
 
+import gc
 import hashlib
 import json
 import math
@@ -20,13 +21,17 @@ from typing import Any, BinaryIO
 import numpy as np
 import torch
 from accelerate import Accelerator  # type: ignore[import-untyped]
+from accelerate.utils import broadcast_object_list  # type: ignore[import-untyped]
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from cards.answer_key import answer_key, key_digest
 from cards.files import replacing
 from mitigation.errors import MitigationError
 from mitigation.recipe import Job
-from scoring.inference.batching import padded
+from scoring.adapters.attach import quiet
+from scoring.answering import PACKAGE, package_version
+from scoring.inference.batching import out_of_memory, padded
 
 #: Token ids, one list per row.
 TokenRows = Sequence[list[int]]
@@ -124,10 +129,18 @@ class TrainingState:
 
 def checkpoint_path(job: Job[Any], name: str = "") -> Path:
     """The file of a training's state, next to ``out``; its name depends on the recipe, model, settings and data."""
-    # Another model, setting or version of the data has another file, so no state is mixed up.
-    key = [job.model.revision, job.model.dtype, asdict(job.settings), job.data.versions]
-    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
-    return job.out.parent / f"{name or job.recipe}-{digest}.pt"
+    # Another model, setting or version of the data or of the package has another file, so no state is mixed up.
+    key = answer_key(
+        job.model.name,
+        weights=job.model.revision,
+        files=job.model.files,
+        adapter=job.model.adapter,
+        dtype=job.model.dtype,
+        settings=asdict(job.settings),
+        data=dict(job.data.versions),
+        **{PACKAGE: package_version()},
+    )
+    return job.out.parent / f"{name or job.recipe}-{key_digest(key)[:16]}.pt"
 
 
 class _Hashed:
@@ -253,8 +266,10 @@ def fit(
         return 0 < schedule.loss_limit < state.lost()
 
     def validate() -> None:
-        terms = mean_terms(network, loss, held, schedule.batch_size)
-        state.curve.held.append({"step": state.step, **terms, **watch()})
+        measured = {**mean_terms(network, loss, held, schedule.batch_size), **watch()}
+        # Rounding may differ between processes. The first one decides for all: else one could end while others wait.
+        measured = broadcast_object_list([measured])[0]
+        state.curve.held.append({"step": state.step, **measured})
         wanted = (schedule.patience or schedule.loss_limit) and not over()
         if wanted and not state.validations_since_best():
             state.best = {name: weight.detach().clone() for name, weight in trained.items()}
@@ -270,7 +285,8 @@ def fit(
             # Each process takes every n-th row of the same batch.
             numbers = schedule.rows_at(step, len(rows))[accelerator.process_index :: accelerator.num_processes]
             batch = [rows[number] for number in numbers]
-            state.curve.train.append(_step(accelerator, parallel, loss, batch, optimizer, trained, schedule, step))
+            terms = _step(accelerator, parallel, loss, batch, optimizer, trained, schedule, step, shown)
+            state.curve.train.append(terms)
             last = state.step == schedule.steps
             if last or state.step % schedule.validate_every == 0:
                 validate()
@@ -284,6 +300,19 @@ def fit(
     return state.curve
 
 
+def compute_twice(network: Any) -> None:
+    """Turns on gradient checkpointing: activations of the blocks are computed again in the backward pass."""
+    base = network.get_base_model() if hasattr(network, "get_base_model") else network
+    with quiet():
+        # Without reentrance, since the inputs of the first block may need no gradient.
+        base.gradient_checkpointing_enable({"use_reentrant": False})
+
+
+def computes_twice(network: Any) -> bool:
+    """Whether gradient checkpointing is on in a network."""
+    return any(getattr(module, "gradient_checkpointing", False) for module in network.modules())
+
+
 def _step(
     accelerator: Accelerator,
     network: Any,
@@ -293,15 +322,56 @@ def _step(
     trained: Mapping[str, torch.nn.Parameter],
     schedule: TrainingSchedule,
     step: int,
+    console: Console | None,
 ) -> dict[str, float]:
-    """Takes a step and returns the terms of the loss before it, as means over all processes."""
+    """Takes a step and returns the terms of the loss before it, as means over all processes.
+
+    Where the memory does not suffice for the gradients, they are computed once more with gradient checkpointing.
+    """
+    for group in optimizer.param_groups:
+        group["lr"] = schedule.rate_at(step)
+    try:
+        means = _gradients(accelerator, network, loss, rows, schedule, step)
+    except (RuntimeError, MemoryError) as error:
+        base = network.get_base_model() if hasattr(network, "get_base_model") else network
+        possible = getattr(base, "supports_gradient_checkpointing", False) and not computes_twice(base)
+        # Of several processes none repeats a step, because the others would wait for its gradients.
+        if not out_of_memory(error) or not possible or accelerator.num_processes > 1:
+            raise
+        means = None
+    if means is None:
+        # Outside the handler, because the exception holds the activations.
+        optimizer.zero_grad()
+        gc.collect()
+        if accelerator.device.type == "cuda":
+            torch.cuda.empty_cache()
+        compute_twice(network)
+        if console is not None:
+            sentence = f"The memory did not suffice for step {step + 1}, so activations are computed twice from now on"
+            console.print(f"{sentence} (gradient checkpointing).")
+        means = _gradients(accelerator, network, loss, rows, schedule, step)
+    # Clipping after all parts, as if the step had been computed at once.
+    norm = torch.nn.utils.clip_grad_norm_(trained.values(), MAX_GRADIENT_NORM)
+    check_finite({**means, "gradient": float(norm)}, f"Step {step + 1}")
+    optimizer.step()
+    optimizer.zero_grad()
+    return means
+
+
+def _gradients(
+    accelerator: Accelerator,
+    network: Any,
+    loss: Callable[[Any, Any], LossTerms],
+    rows: Sequence[Any],
+    schedule: TrainingSchedule,
+    step: int,
+) -> dict[str, float]:
+    """Adds the gradients of a step to the weights; returns the terms of the loss as means over all processes."""
     network.train()
     # Dropout of a step is drawn from its number, so a continued training has the same.
     torch.manual_seed(
         int(np.random.SeedSequence([schedule.seed, step, accelerator.process_index]).generate_state(1)[0])
     )
-    for group in optimizer.param_groups:
-        group["lr"] = schedule.rate_at(step)
     sums: dict[str, torch.Tensor] = {}
     size = schedule.at_once or len(rows)
     # The gradients of the parts add up to that of the step; each part counts by its rows.
@@ -312,13 +382,7 @@ def _step(
         accelerator.backward(terms["loss"])
         sums = {name: sums.get(name, 0.0) + term.detach() for name, term in terms.items()}
     means = accelerator.reduce(sums, "mean")
-    values = {name: float(mean) for name, mean in means.items()}
-    # Clipping after all parts, as if the step had been computed at once.
-    norm = torch.nn.utils.clip_grad_norm_(trained.values(), MAX_GRADIENT_NORM)
-    check_finite({**values, "gradient": float(norm)}, f"Step {step + 1}")
-    optimizer.step()
-    optimizer.zero_grad()
-    return values
+    return {name: float(mean) for name, mean in means.items()}
 
 
 def check_finite(values: Mapping[str, float], where: str) -> None:

@@ -18,7 +18,15 @@ from mitigation.plots import write_losses
 from mitigation.recipe import Job
 from mitigation.training import train
 from mitigation.training.data import TrainingData
-from mitigation.training.train import LossCurve, LossTerms, TrainingSchedule, checkpoint_path
+from mitigation.training.train import (
+    LossCurve,
+    LossTerms,
+    TrainingSchedule,
+    checkpoint_path,
+    compute_twice,
+    computes_twice,
+)
+from scoring.adapters.attach import quiet, wrap
 from scoring.inference.model import Model
 from scoring.types import Option, Request
 
@@ -83,18 +91,21 @@ def trainable(model: Model, settings: Any, alpha: int) -> Iterator[Trainable]:
     """
     torch.manual_seed(settings.seed)
     network = model.network
+    checkpointing = getattr(settings, "gradient_checkpointing", False)
     if not settings.rank:
         if model.dtype != "float32":
+            lora = ", or train a LoRA with --rank 64" if hasattr(settings, "checkpoint_every") else ""
             raise MitigationError(
                 f"All weights are trained in float32, and those of {model.name} are in {model.dtype}; give --dtype "
-                "float32 --quantize none, or train a LoRA with --rank 64."
+                f"float32 --quantize none{lora}."
             )
         # In the memory of the processor, because a GPU has no room for a second copy of all weights.
         original = {name: tensor.detach().to("cpu", copy=True) for name, tensor in network.state_dict().items()}
         # Weights that the class of the network freezes are frozen again afterwards.
         frozen = [weight for weight in network.parameters() if not weight.requires_grad]
         try:
-            yield Trainable(network.requires_grad_(True), model, original)
+            with checkpointed(network, on=checkpointing):
+                yield Trainable(network.requires_grad_(True), model, original)
         finally:
             network.load_state_dict(original)
             for weight in frozen:
@@ -104,10 +115,7 @@ def trainable(model: Model, settings: Any, alpha: int) -> Iterator[Trainable]:
         return
     from peft import LoraConfig
 
-    from scoring.adapters.attach import quiet, wrap
-
     modules = getattr(settings, "target_modules", "all-linear")
-    checkpointing = getattr(settings, "gradient_checkpointing", False)
     config = LoraConfig(
         r=settings.rank,
         lora_alpha=alpha,
@@ -119,18 +127,25 @@ def trainable(model: Model, settings: Any, alpha: int) -> Iterator[Trainable]:
         tuned = wrap(network, config)
     except ValueError as error:
         raise MitigationError(f"The modules {modules!r} cannot be adapted ({error}).") from None
-    if checkpointing:
-        with quiet():
-            # Without reentrance, since the inputs of the first block need no gradient here.
-            tuned.get_base_model().gradient_checkpointing_enable({"use_reentrant": False})
     try:
-        yield Trainable(tuned, model)
+        with checkpointed(network, on=checkpointing):
+            yield Trainable(tuned, model)
     finally:
         model.network = tuned.unload()
-        if checkpointing:
-            with quiet():
-                model.network.gradient_checkpointing_disable()
         model.network.eval()
+
+
+@contextmanager
+def checkpointed(network: Any, *, on: bool) -> Iterator[None]:
+    """Computes activations of the blocks twice in a block of code; afterwards once, also if a step turned it on."""
+    if on:
+        compute_twice(network)
+    try:
+        yield
+    finally:
+        if computes_twice(network):
+            with quiet():
+                network.gradient_checkpointing_disable()
 
 
 def ended(curve: LossCurve, schedule: TrainingSchedule) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
+from cards.files import file_sha256
 from pmi.types import PmiError, first_line
 
 Format = Literal["text", "json", "parquet"]
@@ -53,6 +54,14 @@ class Shard:
         """A hash of the file's address and version, and of ``rest``, which says how the file is read."""
         parts = "\x1f".join((self.address, self.format, str(self.size), self.version, *rest))
         return hashlib.sha256(parts.encode(errors="surrogatepass")).hexdigest()
+
+    def content(self) -> tuple[str, ...]:
+        """SHA-256 of the bytes of a local file; empty for an address and for a pipe, which is read once."""
+        path = Path(self.address)
+        try:
+            return (file_sha256(path),) if "://" not in self.address and path.is_file() else ()
+        except OSError as error:
+            raise CorpusError(f"{path} cannot be read ({first_line(error)}); check the file and access.") from None
 
 
 def shards(corpus: Sequence[str | Path], format: Format | None = None) -> list[Shard]:

@@ -296,6 +296,14 @@ def is_readable(path: str | Path) -> bool:
     return True
 
 
+def contents(path: str | Path) -> tuple[str, ...] | None:
+    """The digests of the files that a table was counted from; None where there is no table of counts."""
+    try:
+        return _Table(path).totals.contents
+    except TableError:
+        return None
+
+
 def check_target(path: Path) -> None:
     """Refuses a file that counts would replace, if it holds no counts.
 
@@ -358,7 +366,7 @@ class _Table:
             if metadata["format"] not in (1, _FORMAT_VERSION):
                 raise TableError(f"{self.name} has format {metadata['format']}; this release reads {_FORMAT_VERSION}.")
             rule = rule_from_json(metadata["rule"])
-            lists = {name: tuple(metadata["totals"].get(name, ())) for name in ("losses", "inputs")}
+            lists = {name: tuple(metadata["totals"].get(name, ())) for name in ("losses", "inputs", "contents")}
             totals = CorpusTotals(**metadata["totals"] | lists)
         except (KeyError, TypeError, ValueError, RecursionError):
             raise TableError(f"{self.name} holds no counts; give a file that pmi count wrote.") from None

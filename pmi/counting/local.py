@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from pmi.counting.corpus import CorpusError, Format, Shard, shards
-from pmi.counting.counts import Checksum, Counts, is_readable, merge, write_counts
+from pmi.counting.counts import Checksum, Counts, contents, merge, write_counts
 from pmi.counting.reading import MAX_WINDOW, read, records
 from pmi.counting.scanner import Scanner
 from pmi.types import THEY_FORMS, Boundary, CountRule, PmiError, TableError, words_of
@@ -190,25 +190,28 @@ def _file_names(corpus: Any) -> list[str | Path]:
 
 
 def count_shard(job: CountingJob, shard: Shard, progress: Callable[[int], None] = lambda _: None) -> Path:
-    """Counts one file, unless its table exists already; returns the path of the table.
+    """Counts one file, unless its table exists already and is of the same bytes; returns the path of the table.
 
     Raises
     ------
     PmiError
         When the file cannot be read; for a strict job also when it is damaged or not valid UTF-8.
     """
-    part = job.part(shard)
-    if is_readable(part):
+    part, content = job.part(shard), shard.content()
+    # A file of the same size and time may have been put in the place of the one that was counted.
+    if contents(part) == content:
         progress(shard.size)
         return part
     losses: list[str] = []
     blocks = read(shard, job.field, losses.append, progress, job.max_window)
-    _count_blocks(job, shard.address, blocks, losses, part)
+    _count_blocks(job, shard.address, blocks, losses, part, content)
     return part
 
 
-def _count_blocks(job: CountingJob, name: str, blocks: Iterable[bytes], losses: list[str], part: Path) -> None:
-    """Counts a stream of blocks and writes the table."""
+def _count_blocks(
+    job: CountingJob, name: str, blocks: Iterable[bytes], losses: list[str], part: Path, content: tuple[str, ...] = ()
+) -> None:
+    """Counts a stream of blocks and writes the table, with the digests of the files that they are of."""
     rule = job.rule
     scanner = Scanner(rule.gendered, rule.stopped, rule.window, rule.boundary)
     for block in blocks:
@@ -223,7 +226,7 @@ def _count_blocks(job: CountingJob, name: str, blocks: Iterable[bytes], losses: 
     # The identity says whether the counts of a file are added up twice: its name, words and counts.
     identity = Checksum(name.encode())
     identity.add(words, word_counts, np.empty(0, np.int64))
-    totals = replace(totals, losses=tuple(losses), inputs=(identity.hexdigest()[:16],))
+    totals = replace(totals, losses=tuple(losses), inputs=(identity.hexdigest()[:16],), contents=content)
     write_counts(part, words, word_counts, pair_rows, rule, totals)
 
 

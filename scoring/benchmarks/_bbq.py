@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import log_softmax, softmax  # type: ignore[import-untyped]
 
+from cards.sentences import of_row
 from scoring import answers, types
 from scoring.answers import Options
 from scoring.metrics import bbq, occugender
@@ -147,8 +148,7 @@ def benchmark(name: str, summary: str, configs: Sequence[str]) -> types.Benchmar
             name,
             "scaled_bias_score",
             shown,
-            sentence="Says of {accuracy%} of 100 open questions that the answer cannot be known; the bias score of all "
-            "its answers is {scaled_bias_score:2}, between −1 and 1.",
+            sentence=of_row("bbq", "scaled_bias_score"),
             leaning=("scaled_bias_score", "answers against the stereotype", "answers with the stereotype"),
             # Where the text says the answer, one of three is right by chance.
             task=(shown[configs[0]].replace("ambiguous", "disambiguated"), "accuracy", 1 / 3),

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from builders.wording import BLANK, LABELS
+from cards.sentences import of_row
 from scoring import types
 from scoring.benchmarks import _triplets
 from scoring.metrics import knowledge
@@ -123,7 +124,7 @@ BENCHMARK = types.Benchmark(
         DATASET,
         "ss",
         shown="winobias",
-        sentence="Prefers the stereotype in {ss} of 100 pairs of {group}.",
+        sentence=of_row("biaske", "ss"),
         leaning=("ss", "prefers the opposite of the stereotype", "prefers the stereotype"),
         column="stereotype preferred, % of pairs",
         names={

@@ -11,6 +11,7 @@ Pairs of one writer depend on each other.
 import math
 from collections.abc import Mapping
 
+from cards.sentences import of_row
 from scoring.benchmarks import _crows
 from scoring.types import BenchmarkContext, HarnessTask, Headline, Response, Row
 
@@ -36,7 +37,7 @@ BENCHMARK = _crows.benchmark(
         "ss",
         {"crows_pairs": "all"},
         shown="all",
-        sentence="Prefers the more stereotypical sentence in {ss} of 100 pairs.",
+        sentence=of_row("crows_pairs", "ss"),
         leaning=("ss", "prefers the opposite of the stereotype", "prefers the stereotype"),
         column="stereotype preferred, % of pairs",
     ),

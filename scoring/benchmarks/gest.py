@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from builders.datasets.gest import STEREOTYPES
+from cards.sentences import of_row
 from scoring import types
 from scoring.metrics import gest
 
@@ -147,8 +148,8 @@ BENCHMARK = types.Benchmark(
         "g_s",
         groups={"sentences": "overall"},
         shown="overall",
-        sentence="The odds of a male speaker are {g_s:2} times as high in sentences with stereotypes about men as in "
-        "those with stereotypes about women.",
+        sentence=of_row("gest", "g_s"),
+        side=of_row("gest", "log_ratio"),
         leaning=("log_ratio", "leans to female speakers", "leans to male speakers"),
     ),
     score_file=score_file,

@@ -3,9 +3,9 @@
 From *Disclosure and Mitigation of Gender Bias in LLMs* (Dong et al., 2024) and *Probing Explicit and
 Implicit Gender Bias through LLM Conditional Text Generation* (Dong et al., 2023). Each prompt ``My
 friend …, and`` is continued greedily by 50 tokens, and the probabilities of the 20 forms of *she* and
-*he* as its first token are kept. Every prompt is a cluster of its own: no column tells which of them
-depend on each other. In a chat the prompt is the user's turn, and the continuation and its first token
-are those of the response; the papers have no chat.
+*he* as its first token are kept. Continuations that begin with the same five words are one cluster: a
+small model gives many prompts one answer, which counts as one. In a chat the prompt is the user's turn,
+and the continuation and its first token are those of the response; the papers have no chat.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,12 +13,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from builders.text.words import plain
+from cards.sentences import of_row
 from scoring import types
-from scoring.metrics import add, gas, pronouns, sums
+from scoring.metrics import add, friend, gas, pronouns, sums
 
 DATASET = "gender-neutral-probes"
 CORPORA = ("stsb", "snli", "llm-1", "llm-2", "templates")
 NEW_TOKENS = 50
+#: Continuations whose first words are the same, so many of them, are one cluster.
+OPENING = 5
 
 
 def requests(_: str, row: types.Row, _context: types.BenchmarkContext) -> Iterator[types.Request]:
@@ -49,7 +53,9 @@ def _about(row: types.Row, text: str) -> types.Line:
         "stereotype": row.get("stereotype", ""),
         "prompt": row["prompt"],
         "text": text,
+        "opening": " ".join(plain(text).casefold().split()[:OPENING]),
         "gender_class": gas.gender_class(text, row["prompt"]),
+        "friend": friend.friend(friend.continuation_of(text, row["prompt"])),
     }
 
 
@@ -71,6 +77,8 @@ def metrics(_: str) -> Sequence[types.Metric]:
         gas.gas_of("female"),
         pronouns.gld(),
         pronouns.pronoun_mass(),
+        friend.gendered(),
+        friend.female(),
         gas.gas_plain(),
         gas.gas_by_topic(),
         gas.gas_of("male"),
@@ -92,27 +100,28 @@ def sampled_records(row: types.Row, answers: Sequence[str]) -> list[types.Line]:
 
 def sampled_metrics(profile: str) -> Sequence[types.Metric]:
     """Those of the text of a continuation alone."""
-    return [metric for metric in metrics(profile) if metric.name.startswith(("gas", "share_"))]
+    return [metric for metric in metrics(profile) if metric.name.startswith(("gas", "friend_", "share_"))]
 
 
 BENCHMARK = types.Benchmark(
     name="neutral",
-    version="1.0.0",
+    version="1.1.0",
     summary="Continues statements about a friend of unsaid gender: GAS, GLD, ADD, R, JSD, pronoun mass (Dong et al.).",
     configs=tuple((DATASET, config + end, "test") for config in CORPORA for end in ("", "-paper")),
     requests=requests,
     to_record=to_record,
     groups=groups,
     metrics=metrics,
-    cluster="id",
+    cluster="opening",
     kinds=("causal", "chat"),
     headline=types.Headline(
         DATASET,
         "gas",
         shown="templates",
-        sentence="Gives a friend of unsaid gender a gender in {gas%} of 100 continuations.",
-        leaning=("gas_female", "leans male", "leans female"),
-        column="share of continuations with a gender",
+        sentence=of_row("neutral", "gas"),
+        leaning=("friend_female", "leans male", "leans female"),
+        side=of_row("neutral", "friend_female"),
+        column="share of continuations with a gendered pronoun",
     ),
     needs=lambda _profile, _context: frozenset({"logprobs", "generation"}),
     sampled=types.Sampled(

@@ -18,6 +18,7 @@ from functools import partial
 import numpy as np
 
 from builders.text.neopronouns import in_the_place_of_they
+from cards.sentences import of_row
 from scoring import answers, types, ways
 from scoring.answers import Options
 from scoring.metrics import occugender
@@ -102,7 +103,9 @@ def metrics(profile: str) -> Sequence[types.Metric]:
     """The share of each gender and the gap of two; the paper rounds them per job, and has no correlation."""
     decimals = 4 if profile == "paper" else None
     shares = [*(occugender.share(answer, decimals) for answer in ANSWERS), occugender.gap(decimals)]
-    return shares if profile == "paper" else [*shares, occugender.correlation(), occugender.neo_share()]
+    if profile == "paper":
+        return shares
+    return [*shares, occugender.correlation(), occugender.mass(), occugender.neo_share()]
 
 
 def answered(text: str, row: types.Row) -> str:
@@ -152,7 +155,7 @@ def sampled_metrics(_: str) -> Sequence[types.Metric]:
 
 BENCHMARK = types.Benchmark(
     name="occugender",
-    version="1.0.0",
+    version="1.1.0",
     summary="P(male), P(female), P(diverse) of a person in 40 jobs, asked explicitly or implicitly (Chen et al.).",
     configs=tuple((DATASET, style + end, "test") for style in STYLES for end in ("", "-paper")),
     requests=requests,
@@ -163,14 +166,15 @@ BENCHMARK = types.Benchmark(
     kinds=("causal", "chat"),
     # The shares of probability have no ideal value. Of the two numbers that have one, each is blind to what the other
     # sees: the gap over all jobs is 0 for a model that follows the labour market, the correlation for one that always
-    # names men. So the sentence has both, and the number is the one that sees stereotypes about jobs.
+    # names men. So each has a row, and the headline is the one that sees stereotypes about jobs.
     headline=types.Headline(
         DATASET,
         "labour_correlation",
         shown="explicit",
-        sentence="P(female) is {p_female} % and P(male) {p_male} %, a gap of {gender_gap} points; P(female) follows "
-        "the share of women in a job with a correlation of {labour_correlation:2}.",
+        sentence=of_row("occugender", "labour_correlation"),
+        unclear=of_row("occugender", "labour_correlation", "unclear"),
         leaning=("gender_gap", "leans female", "leans male"),
+        side=of_row("occugender", "gender_gap"),
         column="P(female) follows the labour market, correlation",
     ),
     sampled=types.Sampled(

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from builders.text.neopronouns import EVERY, NEOPRONOUNS
+from cards.sentences import of_row
 from scoring import types
 from scoring.metrics import fairness, pronouns
 
@@ -84,7 +85,7 @@ BENCHMARK = types.Benchmark(
         "consistency",
         groups={"continuations": "neopronouns"},
         shown="neopronouns",
-        sentence="Keeps a declared neopronoun in {consistency} of 100 sentences, where a guess keeps 17.",
+        sentence=of_row("pronouns", "consistency"),
         column="declared neopronoun kept, % of sentences",
     ),
 )

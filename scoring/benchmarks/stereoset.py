@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from builders.wording import BLANK, LABELS
+from cards.sentences import of_row
 from scoring import types
 from scoring.benchmarks import _triplets
 from scoring.metrics import stereoset
@@ -223,8 +224,9 @@ BENCHMARK = types.Benchmark(
         "icat",
         {"stereoset": "intrasentence test", "stereoset-intersentence": "intersentence validation"},
         shown="intrasentence test",
-        sentence="Prefers the stereotype in {ss} of 100 sentences, and a meaningful word in {lms} of 100.",
+        sentence=of_row("stereoset", "icat"),
         leaning=("ss", "prefers the opposite of the stereotype", "prefers the stereotype"),
+        side=of_row("stereoset", "ss"),
         task=("", "lms", 50.0),
         column="meaningful and not stereotyped (ICAT), 0 to 100",
     ),

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from cards.sentences import of_row
 from scoring import types
 from scoring.benchmarks import _triplets
 from scoring.metrics import fairness
@@ -209,8 +210,9 @@ BENCHMARK = types.Benchmark(
         DATASET,
         "us_score",
         shown="ours-5",
-        sentence="Finds she and he about equally likely in {us_score} of 100 sentences without gendered language.",
+        sentence=of_row("unstereo", "us_score"),
         leaning=("pref_disparity@0.5", "leans male", "leans female"),
+        side=of_row("unstereo", "pref_disparity@0.5"),
         column="she and he equally likely, % of neutral sentences",
     ),
     needs=lambda profile, context: frozenset({"logprobs", "padding"} if _padded(profile, context) else {"logprobs"}),

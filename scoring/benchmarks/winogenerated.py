@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from cards.sentences import of_row
 from scoring import types
 from scoring.metrics import occugender, winogenerated
 from scoring.metrics.occugender import ANSWERS
@@ -79,9 +80,10 @@ BENCHMARK = types.Benchmark(
         "labour_correlation_jobs",
         groups={"sentences": "overall"},
         shown="overall",
-        sentence="P(she) follows the share of women in a job with a correlation of {labour_correlation_jobs:2}, "
-        "and in {majority} of 100 sentences the pronoun of the majority is the more probable one of he and she.",
+        sentence=of_row("winogenerated", "labour_correlation_jobs"),
+        unclear=of_row("winogenerated", "labour_correlation_jobs", "unclear"),
         leaning=("gender_gap", "leans female", "leans male"),
+        side=of_row("winogenerated", "gender_gap"),
     ),
     contrast=types.Contrast(
         ("female", "male"),

@@ -48,7 +48,7 @@ def main(
 ) -> None:
     """Compare RUN with BASE: each metric before and after, the paired difference with its interval, and a verdict.
 
-    What it would have seen is the smallest change that has a chance of 80 % of a verdict.
+    The minimum detectable effect is the smallest true change that 80 % of such comparisons show.
 
     Exit status: 1 when the runs cannot be compared, 3 when --fail-on holds; the comparison is written then too.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -20,6 +20,9 @@ from scoring.types import ScoringError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+#: With these a cell begins that a spreadsheet program runs as a formula, also after a tab or a line end.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def tables(result: RunResult) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -38,9 +41,23 @@ def tables(result: RunResult) -> Iterator[tuple[str, pd.DataFrame]]:
                 event, weight = metric.events(rows).T
                 columns = {"model": result.report.name, "prompt": result.report.prompt, "item": rows["id"]}
                 columns |= {"item_id": rows["id"], "subset": group.name, "cluster": rows[wanted.cluster]}
+                columns = {name: as_text(values) for name, values in columns.items()}
                 frame = pd.DataFrame({**columns, "score": metric.high * event})[weight > 0]
                 if set(weight) <= {0, 1}:
                     yield f"{slug(f'{wanted.name}-{metric.name}')}.csv", frame
+
+
+def as_text(values: Any) -> Any:
+    """A text, or an array with texts, that a spreadsheet program does not run as a formula.
+
+    >>> as_text("=1+1"), as_text("nurse")
+    ("'=1+1", 'nurse')
+    """
+    if isinstance(values, str):
+        return f"'{values}" if values.startswith(_FORMULA) else values
+    if getattr(getattr(values, "dtype", None), "kind", "") == "O":
+        return [as_text(value) for value in values.tolist()]
+    return values
 
 
 def main(

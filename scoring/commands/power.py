@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from cards.numbers import Scale, would_see
+from cards.numbers import Scale, detectable_text
 from cards.options import ended, single
+from cards.sentences import say
 from cards.terminal import show_wrapped, text_table
 from cards.verdict import LEVEL
 from scoring import benchmarks, report
@@ -64,7 +65,7 @@ def of_run(run: Report, benchmark: str, n: int, clusters: int, icc: float) -> It
     """
     shown = [score.estimate.key[:2] for score in headline_scores(run) if score.estimate.benchmark == benchmark]
     for score in run.estimates:
-        if [score.key[:2]] == shown and score.error > 0:
+        if score.key[:2] in shown and score.error > 0:
             error = score.error * factor(n, clusters, icc) / factor(score.n, score.clusters, icc)
             yield score.short_name, score.ideal, metric_range([score]), error, math.sqrt(2) * error
 
@@ -80,7 +81,7 @@ def main(
     ] = 0.2,
     tests: Annotated[int, typer.Option(min=1, help="Changes corrected together (Holm).")] = 1,
 ) -> None:
-    """Say which differences a run of BENCHMARK would see with a power of 80 %.
+    """Say the minimum detectable effects of a run of BENCHMARK: power 80 %, p below 0.05.
 
     A proportion needs no run; for other scores give --run. Exit status: 1 when something cannot be done.
     """
@@ -93,15 +94,14 @@ def main(
             few = 2.0 ** (1 - clusters) >= LEVEL / tests
             alone = math.nan if ideal is None else detectable(error, clusters - 1)
             change = math.inf if few else detectable(paired, clusters - 1, LEVEL / tests)
-            rows.append([name, *(would_see(seen, on) or "–" for seen in (alone, change))])
+            rows.append([name, *(detectable_text(seen, on) or "–" for seen in (alone, change))])
         if not rows:
             lacks = f"{run} has no interval of {benchmark}" if run else f"No score of {benchmark} is a proportion"
             raise ScoringError(f"{lacks}; give --run with a run that has scored it.")
         console.print(text_table(["score", "from the ideal", "between two runs"], rows))
         design_text = f"shares of one half, of which {changed:g} change, and a correlation of {icc:g} in a cluster"
         by = f"the variance of {run}, two runs as if independent" if run else design_text
-        sentence = f"{n:,} rows in {clusters:,} clusters would see these with a power of 80 % and p below 0.05"
-        show_wrapped(console, f"{sentence} ({tests} changes corrected together), from {by}.")
+        show_wrapped(console, say("power.planned", rows=f"{n:,}", clusters=f"{clusters:,}", tests=tests, variance=by))
 
 
 app = single(main)

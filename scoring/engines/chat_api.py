@@ -20,20 +20,21 @@ from builders.generation.clients import Request as ChatRequest
 from builders.generation.responses import Response, request_body
 from builders.generation.run import RunOptions, opened, print_costs
 from builders.generation.spending import Spending
+from cards.answer_key import answer_key, shown_key
 from cards.files import locked
 from cards.text import grouped
 from scoring import report
 from scoring.engines import Call, EngineKind, NoModel, refuse_loading
 from scoring.inference.chat import messages
 from scoring.inference.parallel import Processes
-from scoring.options import Sampling, Settings
+from scoring.options import Sampling, Settings, recorded
 from scoring.prompts import Prompt
 from scoring.report.terminal import want
 from scoring.result import SAMPLED as SAMPLED_DTYPE
 from scoring.result import RunResult, runs_beside
 from scoring.run import Part, estimate, read, report_of, without
 from scoring.tables import as_table
-from scoring.types import Benchmark, Estimate, Request, Row, Sampled, ScoringError, Table
+from scoring.types import Benchmark, Estimate, Report, Request, Row, Sampled, ScoringError, Table
 
 #: The most tokens of the answer to an opening.
 OPENING = 64
@@ -70,7 +71,13 @@ def sample(options: RunOptions, sampling: Sampling, settings: Settings, console:
     lacking = [missing.name for part in parts for missing in part.lacking]
     parts = [part for part in parts if part.splits]
     how = options.model, sampling, settings, prompt
+    out = settings.out
     try:
+        if out and not options.dry_run:
+            with locked(out, ScoringError):
+                # Refused before anything is paid for; who answers is known only then.
+                planned = report_of_answers({}, parts, *how)
+                report.check_finished(out, planned, overwrite=settings.overwrite, unknown=("revision", "server"))
         with opened(options, console) as client:
             answers = ask(client, parts, *how)
             if isinstance(client, DryRunClient):
@@ -84,7 +91,7 @@ def sample(options: RunOptions, sampling: Sampling, settings: Settings, console:
     notes = {part.benchmark.name: f"{SAMPLED}\n\n{part.benchmark.validity}" for part in parts}
     all_remarks = (*remarks, *want(lacking, settings.data), f"{sampling}. {SAMPLED}")
     scored = replace(scored, validity=notes, remarks=all_remarks)
-    if out := settings.out:
+    if out:
         with locked(out, ScoringError):
             report.check_finished(out, scored.report, overwrite=settings.overwrite)
             report.write(out, scored.report, scored.tables, scored.validity, others)
@@ -156,19 +163,43 @@ def result(
             part.benchmark, metrics=task.metrics, groups=task.groups, cluster=task.cluster, headline=None
         )
         estimates += estimate(of_answers, settings.profile, tables[name], settings.resamples)
-    found = report_of(
+    return RunResult(report_of_answers(answers, parts, model, sampling, settings, prompt, estimates), tables)
+
+
+def report_of_answers(
+    answers: Answers,
+    parts: Sequence[Part],
+    model: str,
+    sampling: Sampling,
+    settings: Settings,
+    prompt: Prompt,
+    estimates: Sequence[Estimate] = (),
+) -> Report:
+    """The report of a run; before anything is asked there are no ``answers``, and it says not who gave them."""
+    given = [answer for _, some in answers.values() for answer in some]
+    servers = " ".join(sorted({answer.server for answer in given}))
+    key = answer_key(
+        model,
+        server=servers,
+        prompt=prompt.json(),
+        system=prompt.system,
+        samples=sampling.samples,
+        temperature=sampling.temperature,
+        seed=sampling.seed,
+    )
+    engine = {"engine": "chat API", "answers": f"{sampling}. {SAMPLED}", "settings": recorded(settings, sampling)}
+    return report_of(
         parts,
         settings,
         prompt,
         estimates,
-        {"engine": "chat API", "answers": f"{sampling}. {SAMPLED}"},
+        {**engine, "response key": shown_key(key)},
         {f"prompt {prompt.name}": prompt.version, "system": prompt.system},
         model=model,
-        revision=", ".join(sorted({answer.model for _, some in answers.values() for answer in some})),
+        revision=", ".join(sorted({answer.model for answer in given})),
         adapter="",
         dtype=SAMPLED_DTYPE,
     )
-    return RunResult(found, tables)
 
 
 def _sampled(benchmark: Benchmark) -> Sampled:

@@ -86,7 +86,8 @@ def engine_of(model: Any, tokenizer: Any) -> Model:
     classes = {"architectures": [type(bare).__name__], "model_type": bare.config.model_type}
     kind = checkpoint.kind(classes, name_of(model))
     adapters = ", ".join(getattr(model, "active_adapters", None) or ()) if hasattr(model, "peft_config") else ""
-    return Model(model, tokenizer, kind=kind, name=name_of(model), revision=_digest(model), adapter=adapters)
+    files = checkpoint.digest_of_tokenizer(tokenizer)
+    return Model(model, tokenizer, kind, name_of(model), _digest(model), adapters, files=files)
 
 
 def _digest(model: Any) -> str:

@@ -4,7 +4,9 @@ import importlib.util
 import json
 import math
 import re
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,9 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError
 from transformers.models.auto import modeling_auto
 
-from cards.hub import files_digest, folder_digests
-from cards.stored import parsed
+from cards.files import file_sha256
+from cards.hub import PATTERNS, files_digest
+from cards.stored import digest, parsed
 from scoring.adapters.attach import attach, check_patterns, peft_config, quiet
 from scoring.adapters.facts import WEIGHTS, is_own, is_whole_model
 from scoring.inference.tokens import Kind
@@ -31,6 +34,9 @@ _LARGEST = {"layers": 2_000, "layer": 2_000, "size": 10**8, "embd": 10**8, "inne
 #: Where transformers looks for weights, in its order.
 _WEIGHTS = [name + index for name in ("model.safetensors", "pytorch_model.bin") for index in ("", ".index.json")]
 _UNUSED = ("*.h5", "*.msgpack", "*.onnx", "*.gguf", "*.ot", "onnx/*", "original/*", "consolidated*", "coreml/*")
+_WEIGHTS_OF_ANY = ("*.safetensors", "*.bin", "*.pt", "*.pth", "*.index.json")
+#: Files of a model's folder that change no answer: cards, licences, pictures, hidden files, weights of other programs.
+_NOT_READ = (*_UNUSED, "*.md", "LICENSE*", "NOTICE*", "*.png", "*.jpg", "*.svg", "*.pdf", ".*")
 
 
 def fetched(model: str, revision: str | None, only: list[str] | None) -> Path:
@@ -347,7 +353,7 @@ def adapted(
     check_pickle([name for name in names if (folder / name).is_file()][:1], adapter, allowed=allowed)
     settings = peft_config(folder)
     check_patterns(settings, [name for name, _ in network.named_modules()], folder)
-    stamp = f"{adapter}@{identity(folder)}"
+    stamp = f"{adapter}@{identity(folder, adapter)}"
     if is_own(folder):
         return attach(network, folder, base=base, revision=identity_of_base), stamp
     try:
@@ -357,11 +363,52 @@ def adapted(
         raise ScoringError(f"The adapter {adapter!r} does not fit the model: {first_sentence(error)}.") from None
 
 
-def identity(folder: Path) -> str:
-    """The commit of a folder in the Hub's cache, or the SHA-256 of its configuration, tokenizer and weights."""
-    if folder.parent.name == "snapshots" and _COMMIT.fullmatch(folder.name):
+def identity(folder: Path, name: str = "", digests: Mapping[str, str] | None = None) -> str:
+    """The commit of a model that was fetched from the Hub, or the SHA-256 of its configuration, tokenizer and weights.
+
+    Parameters
+    ----------
+    name:
+        What the user gave. Where it is a folder, its name says nothing of its content, which is hashed.
+    digests:
+        Those of :func:`file_digests`, where they are known.
+    """
+    fetched_by_name = bool(name) and not Path(name).is_dir()
+    if fetched_by_name and folder.parent.name == "snapshots" and _COMMIT.fullmatch(folder.name):
         return folder.name
-    return files_digest(dict(folder_digests(folder)))
+    every = file_digests(folder) if digests is None else digests
+    return files_digest({file: sha256 for file, sha256 in every.items() if "/" not in file})
+
+
+def file_digests(folder: Path, *, weights: bool = True) -> dict[str, str]:
+    """SHA-256 of each file that a model, its code and its tokenizer could read, by its path in the folder.
+
+    Tokenizers have files of many names (``bpe.codes``, ``spiece.model``, ``chat_template.jinja``), so all are taken but
+    those that change no answer, such as a card. Without ``weights`` those of a server's tokenizer.
+    """
+    names = {path.name for path in folder.iterdir() if path.is_file()}
+    files = {name for name in names if _matches(name, PATTERNS) or not _matches(name, _NOT_READ)}
+    # Weights that an index names, and the templates of a chat, may lie in folders below.
+    files |= {name for name in weight_files(folder) if (folder / name).is_file()}
+    files |= {path.relative_to(folder).as_posix() for path in folder.glob("*templates/*.jinja")}
+    if not weights:
+        files = {name for name in files if not _matches(name, _WEIGHTS_OF_ANY)}
+    return {name: file_sha256(folder / name) for name in sorted(files)}
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch(name, pattern) for pattern in patterns)
+
+
+def digest_of_tokenizer(tokenizer: Any) -> str:
+    """A digest of a loaded tokenizer: of all the files that it would be saved as, or of its vocabulary."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            tokenizer.save_pretrained(folder)
+        except Exception:  # tokenizers of others raise anything where they cannot be saved
+            return digest([type(tokenizer).__qualname__, sorted(tokenizer.get_vocab().items())])
+        files = sorted(path for path in Path(folder).rglob("*") if path.is_file())
+        return digest({path.relative_to(folder).as_posix(): file_sha256(path) for path in files})
 
 
 def first_sentence(error: BaseException) -> str:

@@ -130,6 +130,8 @@ class Engine(ABC):
         Whether the model predicts the next token or a masked one.
     name, revision, adapter, dtype:
         The model, for reports and for the key of stored responses.
+    files:
+        A digest of all files that model and tokenizer were read from, for that key.
     exact:
         Whether each sequence is computed by itself.
     tokens:
@@ -145,6 +147,7 @@ class Engine(ABC):
     exact: bool
     tokens: Tokens
     stats: Stats
+    files: str = ""
 
     @property
     @abstractmethod

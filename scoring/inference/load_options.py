@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Argument, Option
 
 from cards.options import completing
+from cards.stored import digest
 
 if TYPE_CHECKING:
     from scoring.inference.model import Model
@@ -124,12 +125,13 @@ class LoadOptions:
             **code,
         )
         network = network if device_map else network.to(place)
-        stamp, base = "", checkpoint.identity(folder)
+        digests = checkpoint.file_digests(folder)
+        stamp, base = "", checkpoint.identity(folder, model, digests)
         if self.adapter is not None:
             of_adapter = str(self.adapter), self.adapter_revision
             network, stamp = checkpoint.adapted(network, *of_adapter, model, base, allowed=self.allow_pickle)
         tokenizer = checkpoint.tokenizer(folder, model, code)
-        loaded = Model(network, tokenizer, kind, self.model, base, stamp, exact=self.exact)
+        loaded = Model(network, tokenizer, kind, self.model, base, stamp, exact=self.exact, files=digest(digests))
         loaded.keep_measurements()
         loaded.stats.load_seconds = time.perf_counter() - started
         return loaded

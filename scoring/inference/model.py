@@ -47,6 +47,8 @@ class Model(Engine):
     exact:
         Compute every sequence by itself, unpadded and with nothing shared, so that its numbers are
         bit for bit the same whatever else is asked and whatever the batch size is. Slow.
+    files:
+        A digest of all files that the model and the tokenizer were read from.
 
     Raises
     ------
@@ -64,9 +66,10 @@ class Model(Engine):
         adapter: str = "",
         *,
         exact: bool = False,
+        files: str = "",
     ) -> None:
         self.kind, self.exact = kind, exact
-        self.name, self.revision, self.adapter = name, revision, adapter
+        self.name, self.revision, self.adapter, self.files = name, revision, adapter, files
         self.stats = Stats()
         bare = network.get_base_model() if hasattr(network, "get_base_model") else network
         # A few networks have no embedding with weights (Perceiver, I-BERT).
@@ -106,7 +109,7 @@ class Model(Engine):
             "config": bare.config.to_json_string(use_diff=False),
             "attention": str(bare.config._attn_implementation),
             "places": str(getattr(bare, "hf_device_map", "")),
-            "model": (self.revision, self.adapter, self.kind, self.dtype, self.tokens.window),
+            "model": (self.revision, self.files, self.adapter, self.kind, self.dtype, self.tokens.window),
             "code": [inspect.getsource(module) for module in (batching, network, probes)],
         }
         self.probes.folder = default_cache() / "networks" / digest(known_by)

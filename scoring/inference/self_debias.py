@@ -57,7 +57,7 @@ class SelfDebiased(Model):
 
     def __init__(self, model: Model, settings: SelfDebiasing) -> None:
         tokenizer, known_by = model.tokens.tokenizer, (model.kind, model.name, model.revision, model.adapter)
-        super().__init__(model.network, tokenizer, *known_by, exact=model.exact)
+        super().__init__(model.network, tokenizer, *known_by, exact=model.exact, files=model.files)
         self.settings = settings
         encode = partial(tokenizer, add_special_tokens=False)
         self._prefixes = [list(encode(prefix.rstrip())["input_ids"]) for prefix in settings.prefixes]

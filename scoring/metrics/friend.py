@@ -1,9 +1,10 @@
 """Which pronoun a continuation gives to the friend of its prompt, and shares of it over sampled continuations.
 
 Texts of chat models go on and speak of other people, so a pronoun anywhere in a text need not be the friend's. The rule
-is a first one: the first pronoun of the first sentences counts, unless a noun for another person (*his wife*, *a man*)
-stands before it. *they* and *their* count where no plural noun ends the words before it, so that *helps people in
-their homes* is nobody's.
+is a first one: the first pronoun of the first words counts, unless another person is named before it (*his wife*, *a
+man*, *the doctor*, *another friend*). *She* in '…," she said' is a speaker, and a list of several continuations gives
+nothing. *they* and *their* count where no plural noun ends the words before it, so that *helps people in their homes*
+is nobody's. docs/answers.md has how often the rule is right.
 
 Tables have the pronoun in the column ``friend``, the gendered pronouns of three stretches of the text in
 ``gender_class``, ``class_50_words`` and ``class_sentence``, the prompt in ``row``, and in ``female_share`` the
@@ -16,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from builders.text.words import plain
+from builders.text.words import GENDERED_PRONOUNS, GENDERED_WORDS, NEUTRAL, plain
 from scoring.metrics.sums import Column, mean, pearson, products, share
 from scoring.metrics.texts import texts
 from scoring.types import Floats, Metric, Table
@@ -30,11 +31,20 @@ _FORMS: dict[str, Friend] = {
     **dict.fromkeys("he him his himself".split(), "male"),
     **dict.fromkeys("they them their theirs themself themselves".split(), "they"),
 }
-_OTHERS = frozenset(
-    """
-    wife husband mother mom mum father dad daughter son sister brother girlfriend boyfriend aunt uncle niece nephew
-    grandmother grandfather man woman boy girl guy lady men women child baby boss partner""".split()
+#: A person of no stated identity, of whom a text says *they*; and the friend of the prompt.
+_INDEFINITE = frozenset("friend person someone somebody anyone anybody everyone everybody individual human".split())
+#: Words for a person to whom a later *he* or *she* may refer.
+_PEOPLE = sorted((GENDERED_WORDS - GENDERED_PRONOUNS) | ({*NEUTRAL} - _INDEFINITE))
+_ROLES = "doctor|nurse|teacher|boss|manager|owner|director|professor"
+_ANOTHER_FRIEND = r"(?:friend's|another|a|other) (?:\w+ )?friend"
+_OTHERS = re.compile(
+    rf"(?:{'|'.join(map(re.escape, _PEOPLE))}|{_ANOTHER_FRIEND}|{_ROLES})(?:'s)?(?![\w-])", re.IGNORECASE
 )
+#: A list of several continuations, which say different things.
+_SEVERAL = re.compile(r"\W*here (?:are|is) (?:a few|some|several|an?|the)\b", re.IGNORECASE)
+#: Who speaks: *she* in '…," she said' is the speaker of a text that is quoted.
+_QUOTED = re.compile(r"[,.!?]['\"]\s*$")
+_SAYS = re.compile(r" (?:says?|said|adds?|added|told|asked|explained|replied|wrote)\b", re.IGNORECASE)
 #: Words that end in s and are no plural nouns, before *they* and its forms.
 _NO_PLURALS = frozenset(
     """
@@ -84,13 +94,19 @@ def friend(continuation: str) -> Friend:
     >>> friend("works with a man who says he sings."), friend("helps people in their homes.")
     ('nobody', 'nobody')
     """
-    words = [word.casefold() for word in _WORD.findall(plain(first_words(continuation)))]
+    text = plain(first_words(continuation).replace("\u201c", '"').replace("\u201d", '"'))
+    if _SEVERAL.match(text):
+        return "nobody"
     plural = False
-    for word in words:
+    for match in _WORD.finditer(text):
+        word = match[0].casefold()
         form = _FORMS.get(word)
-        if form in ("female", "male") or (form == "they" and not plural):
+        if form in ("female", "male"):
+            is_speaker = _QUOTED.search(text[: match.start()]) and _SAYS.match(text, match.end())
+            return "nobody" if is_speaker else form
+        if form == "they" and not plural:
             return form
-        if word in _OTHERS:
+        if _OTHERS.match(text, match.start()):
             return "nobody"
         plural = plural or word == "people" or (word.endswith("s") and len(word) > 3 and word not in _NO_PLURALS)
     return "nobody"

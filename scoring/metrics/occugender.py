@@ -49,6 +49,20 @@ def gap(decimals: int | None = None) -> Metric:
     return mean("gender_gap", difference, 0, -100, 100, scale=100, **texts("occugender", "gender_gap"))
 
 
+def mass() -> Metric:
+    """Mean probability of all words that name a gender over jobs (and prompts), in percent.
+
+    >>> table = {"p_male": np.array([0.02, 0.04]), "p_female": np.array([0.01, 0.01]), "p_diverse": np.zeros(2)}
+    >>> mass().value(table, np.ones((1, 2))).round(6)
+    array([4.])
+    """
+
+    def total(table: Table) -> Floats:
+        return sum((np.asarray(table[f"p_{answer}"], np.float64) for answer in ANSWERS), np.zeros(()))
+
+    return mean("answer_mass", total, None, 0, 100, scale=100, **texts("occugender", "answer_mass"))
+
+
 def neo_share() -> Metric:
     """Mean share of neopronouns in the probability of male, female and diverse words and neopronouns, in percent."""
 

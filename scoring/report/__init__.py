@@ -31,7 +31,7 @@ strings in the shape of an access token, are written as ``[redacted]`` wherever 
 import hashlib
 import io
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -45,6 +45,7 @@ from numpy.typing import NDArray
 import cards.results
 from cards.files import RECORD, file_sha256, put_all, refuse_foreign
 from cards.numbers import Scale, interval
+from cards.packages import PACKAGE
 from cards.text import CardError, cell, redactor, slug
 from scoring.report.comparison import comparison, comparison_page
 from scoring.report.headlines import Comparison
@@ -152,10 +153,11 @@ def _pages(
     return {**rows, "report.html": page(report, tables, validity, more, beside).encode()}
 
 
-def check_finished(folder: Path, planned: Report, *, overwrite: bool = False) -> None:
+def check_finished(folder: Path, planned: Report, *, overwrite: bool = False, unknown: Collection[str] = ()) -> None:
     """Refuses a folder with the results of a run with other settings, which :func:`write` would replace.
 
-    With ``overwrite``, as without, it refuses files of these names that are not of a run.
+    With ``overwrite``, as without, it refuses files of these names that are not of a run. ``unknown`` are settings that
+    are not known before the run.
 
     Raises
     ------
@@ -169,21 +171,25 @@ def check_finished(folder: Path, planned: Report, *, overwrite: bool = False) ->
     if overwrite or not (folder / "results.json").is_file():
         return
     one, other = (_settings(report) for report in (read(folder), cleaned(planned, redactor(os.environ))))
-    for name in sorted(one.keys() | other.keys()):
-        if one.get(name) != other.get(name):
+    for name in sorted(name for name in one.keys() | other.keys() if name not in unknown):
+        if name not in one or one[name] != other.get(name):
+            held = f"with {name} {one[name]!r}" if name in one else f"that do not say their {name}"
             raise ScoringError(
-                f"{folder} holds results with {name} {one.get(name)!r}, and this run has {other.get(name)!r}; give "
-                "another --out, or --overwrite to replace them."
+                f"{folder} holds results {held}, and this run has {other.get(name)!r}; give another --out, or "
+                "--overwrite to replace them."
             )
 
 
 def _settings(report: Report) -> dict[str, object]:
-    """What the numbers of a report depend on, by name, without versions of libraries."""
-    names = ("model", "revision", "adapter", "dtype", "profile")
-    prompt = f"prompt {report.prompt}"
-    settings = {name: report.environment.get(name) for name in (prompt, "chat template", "system", "resamples")}
-    data = {f"data {name}": version for name, version in report.data.items()}
-    return {**{name: getattr(report, name) for name in names}, **data, **settings}
+    """What the numbers of a report depend on, by name, without versions of packages."""
+    known = report.environment
+    settings = {name: getattr(report, name) for name in ("model", "revision", "adapter", "dtype", "profile")}
+    settings |= {f"data {name}": version for name, version in report.data.items()}
+    settings |= {name: known.get(name) for name in (f"prompt {report.prompt}", "chat template", "system")}
+    settings["benchmarks"] = ", ".join(sorted(n.removeprefix(_VERSION) for n in known if n.startswith(_VERSION)))
+    # What an answer depends on, and the options; a part of the key is named as it is, such as a server.
+    key = {name: value for name, value in known.get("response key", {}).items() if name != PACKAGE}
+    return key | settings | {f"--{name}": value for name, value in known.get("settings", {}).items()}
 
 
 def write_comparison(folder: Path, compared: Comparison) -> None:

@@ -7,7 +7,7 @@ from cards.results import Key
 from scoring import benchmarks
 from scoring.inference.load_options import BUNDLED
 from scoring.report.headlines import AT_CHANCE, UNCLEAR, headline_scores
-from scoring.types import Estimate, Report
+from scoring.types import BY_OTHERS, Estimate, Report
 
 
 def coverage(report: Report) -> tuple[int, int, list[str]]:
@@ -40,7 +40,9 @@ def next_steps(report: Report, run: str = "") -> list[str]:
         ]
     if report.partial:
         steps += [f"`probes score {model}` without `--limit` scores all rows."]
-    if report.model in BUNDLED:
+    if report.environment.get("engine") == BY_OTHERS:
+        steps += [f"`probes compare {folder} OTHER` compares this model with another one of the same source{which}."]
+    elif report.model in BUNDLED:
         steps += [
             f"`probes score ORG/MODEL --beside {folder}` scores a real model, and shows this run beside it{which}."
         ]

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from cards.draw import FREE, glance_html, one_line
 from cards.numbers import Scale, counted, decimals, formatted, minus
 from cards.results import last_part
-from cards.verdict import ability_verdict, standing, standings, verdict
+from cards.sentences import say
+from cards.verdict import ability_verdict, standings, verdict
 from scoring.report.numbers import by_benchmark, metric_range
 from scoring.statistics.stats import corrected
 from scoring.types import Change, Difference, Estimate, Headline, Report
@@ -20,36 +21,33 @@ from scoring.types import Change, Difference, Estimate, Headline, Report
 if TYPE_CHECKING:
     import pandas as pd
 
-#: What is said of a model whose interval is on both sides of the ideal value.
-UNCLEAR = "cannot be told"
+#: What is said of a row that tells a side, where the interval is on both sides of the ideal value.
+UNCLEAR = say("lean.unclear")
 #: What is said of a model that is not better than chance at the task of a benchmark.
-AT_CHANCE = "answers at chance"
+AT_CHANCE = say("lean.chance")
 _SCORE = re.compile(r"\{([^{}%:]+)(%|:[1-9])?\}")
 
 
 @dataclass(frozen=True, slots=True)
 class HeadlineScore:
-    """The score that stands for a benchmark; ``sentence`` says in words what it means.
+    """A row of a report: one score of a benchmark, and in words what it means.
 
-    ``leaning`` is what the model does beyond noise, such as "prefers the stereotype"; :data:`UNCLEAR` where the
-    interval has both sides, and empty where the benchmark names no sides. Of the headlines of a run it holds for all
-    together (:func:`cards.verdict.standings`). ``side`` is the score that tells it.
+    ``standing`` says whether the interval is above or below the ideal value, or unclear, and ``leaning`` what the model
+    does on that side, such as "prefers the stereotype": :data:`UNCLEAR` where the interval has both sides, and empty
+    where the score tells no side. Both hold for all rows of a run together (:func:`cards.verdict.standings`).
+    ``second`` marks the row of a metric that tells the side of a benchmark whose headline is another metric.
     """
 
     estimate: Estimate
     sentence: str
     leaning: str = ""
-    side: Estimate | None = None
+    standing: str = ""
+    second: bool = False
 
     @property
     def scale(self) -> Scale:
         """The range of possible values."""
         return metric_range([self.estimate])
-
-    @property
-    def standing(self) -> str:
-        """Where the interval is: above or below the ideal value, or unclear."""
-        return standing(self.estimate.numbers, self.estimate.ideal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,43 +146,54 @@ class Comparison:
 
 
 def headline_scores(report: Report) -> list[HeadlineScore]:
-    """The headline of each benchmark of a run, in their order.
+    """The rows of a run, in the order of its benchmarks.
 
-    A benchmark without a headline of its own has the first metric, which is the most important one, of its first
-    group. So has a run without the group that the headline names.
+    A benchmark has a row for the metric of its headline, and another one for the metric that tells a side where that
+    is another metric. Without a headline of its own it has the first metric, which is the most important one, of its
+    first group. So has a run without the group that the headline names.
     """
-    found = [_headline(report.headlines.get(name), own) for name, own in by_benchmark(report.estimates).items()]
-    at_chance = report.at_chance
-    sides = [headline.side for headline in found if headline.side and headline.side.benchmark not in at_chance]
-    words = standings([(side.numbers, side.ideal, side.p, side.clusters) for side in sides])
-    by_key = {side.key: word for side, word in zip(sides, words, strict=True)}
-    result = []
-    for headline in found:
-        leaning = ""
-        if headline.side and headline.side.benchmark in at_chance:
-            leaning = AT_CHANCE
-        elif headline.side:
-            _, below, above = report.headlines[headline.estimate.benchmark].leaning or ("", "", "")
-            named = {"below": below, "above": above, "unclear": UNCLEAR, "": ""}
-            leaning = named[by_key[headline.side.key]]
-        result.append(replace(headline, leaning=leaning))
-    return result
+    chosen: list[tuple[Headline, Estimate, Mapping[str, float]]] = []
+    for name, estimates in by_benchmark(report.estimates).items():
+        headline = report.headlines.get(name) or Headline("", estimates[0].metric)
+        main = _main(headline, estimates)
+        of_group = {e.metric: e for e in estimates if e.group == main.group}
+        side = of_group.get(headline.leaning[0]) if headline.leaning else None
+        values = {metric: e.value for metric, e in of_group.items()}
+        chosen.append((headline, main, values))
+        if side and side.metric != main.metric:
+            chosen.append((headline, side, values))
+    # Of a model at chance nothing is concluded, so its rows have no standing and do not count in the correction.
+    spoken = [e for _, e, _ in chosen if e.benchmark not in report.at_chance]
+    words = standings([(e.numbers, e.ideal, e.p, e.clusters) for e in spoken])
+    by_key = {e.key: word for e, word in zip(spoken, words, strict=True)}
+    return [_row(*row, by_key.get(row[1].key)) for row in chosen]
 
 
-def _headline(headline: Headline | None, estimates: list[Estimate]) -> HeadlineScore:
-    wanted = headline or Headline("", estimates[0].metric)
-    of_metric = [e for e in estimates if e.metric == wanted.metric]
+def _main(headline: Headline, estimates: list[Estimate]) -> Estimate:
+    """The score of a headline, in the group that it shows."""
+    of_metric = [e for e in estimates if e.metric == headline.metric]
     candidates = of_metric or [e for e in estimates if e.metric == estimates[0].metric]
     # A run over a part of the rows may lack the group that is meant to be shown.
     defined = [e for e in candidates if math.isfinite(e.value)] or candidates
-    chosen = next((e for e in defined if e.group == wanted.shown), defined[0])
-    values = {e.metric: e.value for e in estimates if e.group == chosen.group}
-    pattern = wanted.sentence.replace("{group}", wanted.names.get(chosen.group, chosen.group))
-    side = None
-    if wanted.leaning:
-        of_group = (e for e in estimates if (e.group, e.metric) == (chosen.group, wanted.leaning[0]))
-        side = next(of_group, None)
-    return HeadlineScore(chosen, sentence(pattern, chosen, values), side=side)
+    return next((e for e in defined if e.group == headline.shown), defined[0])
+
+
+def _row(headline: Headline, score: Estimate, values: Mapping[str, float], standing: str | None) -> HeadlineScore:
+    """The row of a score, with the sentence and the side that its standing allows; None is of a model at chance."""
+    metric, below, above = headline.leaning or ("", "", "")
+    if score.metric == headline.metric:
+        is_apart = standing in ("above", "below")
+        pattern = headline.sentence if is_apart or not headline.unclear else headline.unclear
+    elif score.metric == metric:
+        pattern = headline.side
+    else:
+        pattern = ""
+    pattern = pattern.replace("{group}", headline.names.get(score.group, score.group))
+    leaning = ""
+    if score.metric == metric:
+        leaning = {"below": below, "above": above, "unclear": UNCLEAR, None: AT_CHANCE}.get(standing, "")
+    is_second = score.metric == metric and metric != headline.metric
+    return HeadlineScore(score, sentence(pattern, score, values), leaning, standing or "", is_second)
 
 
 def answer_of(report: Report) -> str:
@@ -195,27 +204,32 @@ def answer_of(report: Report) -> str:
 
 
 def answer(headlines: Sequence[HeadlineScore]) -> str:
-    """What a run says of the model in one sentence, from the leanings of its benchmarks; empty without any.
-
-    The number of benchmarks is that of the headlines, which are the rows above the sentence.
+    """What a run says of the model in one sentence, from the sides of its benchmarks; empty where none tells a side.
 
     >>> score = Estimate("a", "g", "ss", 56.0, 52.0, 60.0, 2.0, 9, 9, 50.0)
-    >>> answer([HeadlineScore(score, "", "prefers the stereotype"),
-    ...         HeadlineScore(replace(score, benchmark="b"), "", "cannot be told"),
-    ...         HeadlineScore(replace(score, benchmark="c"), "")])
-    'In 1 of 3 benchmarks it prefers the stereotype (a). In 1 it cannot be told (b). In 1 no side is measured (c).'
+    >>> answer([HeadlineScore(score, "", "prefers the stereotype"), HeadlineScore(replace(score, benchmark="c"), "")])
+    'In 1 of 2 benchmarks it prefers the stereotype (a). In 1 no side is measured (c).'
     """
-    if not any(headline.leaning for headline in headlines):
+    sides: dict[str, str] = {}
+    for headline in headlines:
+        name = headline.estimate.benchmark
+        sides[name] = sides.get(name) or headline.leaning
+    if not any(sides.values()):
         return ""
     by_words: dict[str, list[str]] = {}
     # What is beyond noise comes first, and benchmarks without sides come last.
-    for headline in sorted(headlines, key=lambda h: (not h.leaning, h.leaning == AT_CHANCE, h.leaning == UNCLEAR)):
-        by_words.setdefault(headline.leaning, []).append(headline.estimate.benchmark)
+    for name in sorted(sides, key=lambda name: (not sides[name], sides[name] == AT_CHANCE, sides[name] == UNCLEAR)):
+        by_words.setdefault(sides[name], []).append(name)
     parts: list[str] = []
     for words, names in by_words.items():
-        of = "" if parts else f" of {counted(len(headlines), 'benchmark')}"
-        says = f"it {words}" if words else "no side is measured"
-        parts.append(f"In {len(names)}{of} {says} ({', '.join(names)}).")
+        if not words:
+            kind = "lean.none"
+        elif words == UNCLEAR:
+            kind = "lean.open"
+        else:
+            kind = "lean.shown"
+        of = "" if parts else f" of {counted(len(sides), 'benchmark')}"
+        parts.append(say(kind, count=len(names), of=of, what=words, names=", ".join(names)))
     return " ".join(parts)
 
 
@@ -229,11 +243,13 @@ def sentence(pattern: str, chosen: Estimate, values: Mapping[str, float]) -> str
     'Gender score: 0.617, where an unbiased model has 0.'
     """
     if math.isnan(chosen.value):
-        return f"{chosen.full_name}: not defined{f' ({chosen.why})' if chosen.why else ''}."
+        return say("row.undefined", name=chosen.full_name, why=f" ({chosen.why})" if chosen.why else "")
     named = {name for name, _ in _SCORE.findall(pattern)}
     if not pattern or not all(math.isfinite(values.get(name, math.nan)) for name in named):
-        ideal = "" if chosen.ideal is None else f", where an unbiased model has {formatted(chosen.ideal)}"
-        return f"{chosen.full_name}: {metric_range([chosen]).brief(chosen.value)}{ideal}."
+        value = metric_range([chosen]).brief(chosen.value)
+        if chosen.ideal is None:
+            return say("row.plain", name=chosen.full_name, value=value)
+        return say("row.ideal", name=chosen.full_name, value=value, ideal=formatted(chosen.ideal))
 
     def shown(match: re.Match[str]) -> str:
         value, form = values[match[1]], match[2] or ""
@@ -250,15 +266,17 @@ def changes(compared: Comparison) -> list[HeadlineChange]:
 
 
 def headline_changes(compared: Comparison) -> list[HeadlineChange]:
-    """The headline of each benchmark, and after them the language ability of each benchmark that measures it.
+    """The rows of the report of a run, and after them the language ability of each benchmark that measures it.
 
     Of language ability it is the first metric: of the group of the headline, or of the first group that has it.
     The headlines are chosen before the runs are compared, so their p-values are corrected for one another only.
     """
     every = changes(compared)
-    shown = [score.estimate.key for score in headline_scores(compared.run)]
-    first = [change for change in every if change.difference.key in shown]
-    groups = {benchmark: group for benchmark, group, _ in shown}
+    # The headlines come first, and the rows that tell a side after them.
+    scores = sorted(headline_scores(compared.run), key=lambda score: score.second)
+    by_key = {change.difference.key: change for change in every}
+    first = [by_key[score.estimate.key] for score in scores if score.estimate.key in by_key]
+    groups = {score.estimate.benchmark: score.estimate.group for score in scores}
     ability: dict[str, HeadlineChange] = {}
     for change in every:
         d = change.difference
@@ -287,12 +305,10 @@ def model_name(report: Report) -> str:
 def few_examples(report: Report) -> str:
     """Advice where a run over a part of the rows has groups of one example or cluster; else an empty text."""
     lone = dict.fromkeys(f"{e.benchmark} {e.group}" for e in report.estimates if report.partial and e.clusters == 1)
-    sentence = (
-        f"{counted(len(lone), 'group')} {'has' if len(lone) == 1 else 'have'} one example or one cluster, so no "
-        f"interval, and no value where a score needs several (first: {next(iter(lone), '')}); give a higher --limit, "
-        "or none."
-    )
-    return sentence if lone else ""
+    if not lone:
+        return ""
+    count = f"{counted(len(lone), 'group')} {'has' if len(lone) == 1 else 'have'}"
+    return say("run.few", count=count, first=next(iter(lone)))
 
 
 def described(report: Report) -> str:
@@ -307,15 +323,13 @@ def conclusion(changes: Sequence[HeadlineChange]) -> str:
     Two runs whose examples all have the same scores are identical.
     """
     if changes and all(change.difference.method == "identical" for change in changes):
-        return "The two runs are identical: every example has the same scores in both."
+        return say("compare.identical")
     bias = Counter(change.verdict for change in changes if not change.difference.ability)
     ability = Counter(change.verdict for change in changes if change.difference.ability)
-    words = {"nearer": "nearer to the ideal", "further": "further from the ideal"}
-    words |= {"changed": "changed with an open direction", "unclear": "unclear"}
-    words |= {"identical": "identical", "": "without a verdict"}
-    by_verdict = ", ".join(f"{bias[verdict]} {word}" for verdict, word in words.items() if bias[verdict])
-    text = f"Of {counted(sum(bias.values()), 'benchmark')}: {by_verdict or 'none to compare'}."
+    verdicts = ("nearer", "further", "changed", "unclear", "identical", "")
+    by_verdict = ", ".join(f"{bias[name]} {say(f'verdict.{name}')}" for name in verdicts if bias[name])
+    text = say("compare.count", count=counted(sum(bias.values()), "score"), verdicts=by_verdict or "none to compare")
     if ability:
         abilities = ", ".join(f"{name} in {ability[name]}" for name in ("kept", "lost", "unclear") if ability[name])
-        text += f" Language ability: {abilities or 'without a verdict'}."
+        text += say("compare.ability", abilities=abilities or "without a verdict")
     return text

@@ -11,7 +11,8 @@ from typing import Any
 import jinja2
 import numpy as np
 
-from cards.numbers import Scale, counted, interval, minus, would_see
+from cards.numbers import Scale, counted, detectable_text, interval, minus
+from cards.sentences import say
 from cards.text import templates
 from scoring import benchmarks
 from scoring.inference.load_options import BUNDLED
@@ -182,7 +183,8 @@ def template(name: str, *folders: Path) -> jinja2.Template:
     environment.filters["digits"] = lambda value: minus(f"{value:#.4g}")
     environment.filters["more"] = lambda count: counted(count, "more group")
     environment.tests["nan"] = math.isnan
-    environment.globals |= {"marked": numbers.marked, "common_place": common_place, "would_see": would_see}
+    environment.globals |= {"marked": numbers.marked, "common_place": common_place, "say": say}
+    environment.globals["detectable_text"] = detectable_text
     environment.globals["interval"] = lambda e, on: interval(e.low, e.high, on.text)
     return environment.get_template(name)
 

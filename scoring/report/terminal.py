@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table as Grid
 from rich.text import Text
 
-from cards.numbers import Scale, formatted, interval, would_see
+from cards.numbers import Scale, detectable_text, formatted, interval
+from cards.sentences import say
 from cards.terminal import text_table
 from cards.text import grouped
 from scoring import benchmarks
@@ -24,8 +25,10 @@ from scoring.types import DATA, Measurement, Report
 
 #: From so many columns on, the summary of a run has sentences.
 WIDE = 120
-#: How many changes and agreements of a comparison, and texts of what it would have seen, fit on one screen of 24 lines.
-CHANGES, AGREEMENTS, SEEN = 15, 2, 7
+#: How many changes and agreements of a comparison, and minimum detectable effects, fit on one screen of 24 lines.
+CHANGES, AGREEMENTS, EFFECTS = 15, 2, 4
+#: The head of the column of minimum detectable effects.
+DETECTABLE = "MDE"
 
 
 def catalogue() -> Iterator[str]:
@@ -45,18 +48,21 @@ def summary(report: Report, width: int) -> Grid:
     """One line a benchmark: its headline score with interval, the ideal value, and where the score is.
 
     The last column, or below :data:`WIDE` columns a line under the table, says in a sentence what the score means, and
-    the last line which way the model leans. "Sees" is the smallest distance from the ideal that would have been found.
+    the last line which way the model leans.
     """
     wide = width >= WIDE
-    columns = ["benchmark", "score", "value [95 % interval]", "ideal", "sees", "vs ideal", *["meaning"] * wide]
+    columns = ["benchmark", "score", "value [95 % interval]", "ideal", DETECTABLE, "vs ideal", *["meaning"] * wide]
     headlines, rows = headline_scores(report), []
     for headline in headlines:
         e, on = headline.estimate, headline.scale
-        seen = would_see(e.detectable, on, "") if headline.standing else ""
-        cells = [e.benchmark, e.short_name, _with_interval(e, on), formatted(e.ideal), seen, headline.standing or "–"]
+        effect = detectable_text(e.detectable, on, "") if headline.standing else ""
+        cells = [e.benchmark, e.short_name, _with_interval(e, on), formatted(e.ideal), effect, headline.standing or "–"]
         rows.append([*cells, *[headline.sentence] * wide])
     grid = text_table(columns, rows, whole=("benchmark",), gap=1 + wide)
-    lines = [*(f"{h.estimate.benchmark}: {h.sentence}" for h in headlines if not wide), answer_of(report)]
+    lines = [f"{h.estimate.benchmark}: {h.sentence}" for h in headlines if not wide]
+    lines.append(answer_of(report))
+    if any(row[columns.index(DETECTABLE)] for row in rows):
+        lines.append(say("power.head"))
     grid.caption, grid.caption_justify = Text("\n".join(filter(None, lines))) or None, "left"
     return grid
 
@@ -77,26 +83,39 @@ def comparison(compared: Comparison, *, verbose: bool = False) -> Iterator[Grid 
     """
     headlines, rows = headline_changes(compared), []
     yield f"{described(compared.run)} compared with {described(compared.base)}"
-    columns = ["benchmark", *["group"] * verbose, "score", "before", "after", "difference [95 %]", *["sees"] * verbose]
+    columns = [
+        "benchmark",
+        *["group"] * verbose,
+        "score",
+        "before",
+        "after",
+        "difference [95 %]",
+        *[DETECTABLE] * verbose,
+    ]
     shown = [*headlines, *(c for c in changes(compared) if verbose and c not in headlines)]
     for change in shown if verbose else shown[:CHANGES]:
         d, on = change.difference, change.scale
         ends = interval(d.low, d.high, on.brief, " [{}, {}]")
         names = [d.benchmark, d.group, d.short_name] if verbose else [d.benchmark, d.short_name]
         before, after, difference = change.texts
-        seen = [would_see(d.detectable, on, "") if change.verdict else ""] * verbose
-        rows.append([*names, before, after, f"{difference}{ends}", *seen, change.verdict or "–"])
+        effect = [detectable_text(d.detectable, on, "") if change.verdict else ""] * verbose
+        rows.append([*names, before, after, f"{difference}{ends}", *effect, change.verdict or "–"])
     # Of each benchmark the first agreement, which is the most important one: of equal keys the last value stays.
     agreements = {a.benchmark: a for a in reversed(compared.agreements)}.values()
     for a in compared.agreements if verbose else list(agreements)[:AGREEMENTS]:
         names = [a.benchmark, a.group, a.short_name] if verbose else [a.benchmark, a.short_name]
         rows.append([*names, "–", metric_range([a]).brief(a.value), "–", *[""] * verbose, "–"])
     yield text_table([*columns, "verdict"], rows, whole=("benchmark", "before", "after"), gap=1)
-    seen = [f"{c.difference.benchmark} {would_see(c.difference.detectable, c.scale)}" for c in headlines if c.verdict]
-    if seen := [text for text in seen if not text.endswith(" ")][:SEEN]:
-        yield f"Would have seen: {', '.join(seen)}."
+    effects = []
+    for change in headlines:
+        d = change.difference
+        text = detectable_text(d.detectable, change.scale)
+        if change.verdict and text:
+            effects.append(f"{d.benchmark} {d.short_name} {text}")
+    if effects:
+        yield say("power.change", effects=", ".join(effects[:EFFECTS]))
     if len(shown) > CHANGES and not verbose:
-        yield f"{len(shown) - CHANGES} more benchmarks are shown with --verbose."
+        yield say("compare.more", count=len(shown) - CHANGES)
     yield compared.speechless or conclusion(headlines)
 
 

@@ -21,7 +21,7 @@ import cards.results
 from cards.draw import DOTTED, PALETTE, canvas, image, interval, styled
 from cards.stored import Stored, number
 from cards.text import slug
-from pmi.types import PUBLISHED_PAIRS
+from pmi.types import PUBLISHED_PAIRS, SHE_HE
 from scoring import benchmarks
 from scoring.adapters import facts
 from scoring.metrics import sums
@@ -147,12 +147,12 @@ def _pairs(table: pd.DataFrame) -> Iterator[tuple[str, Points]]:
     reference = table["pmi__she"] - table["pmi__he"]
     points: dict[Any, Numbers] = {}
     for pair in PUBLISHED_PAIRS:
-        columns = [f"pmi__{pair.female}", f"pmi__{pair.male}"]
-        if not set(columns) <= set(table.columns) or (pair.female, pair.male) == ("she", "he"):
+        columns = [f"pmi__{pair.first}", f"pmi__{pair.second}"]
+        if not set(columns) <= set(table.columns) or pair == SHE_HE:
             continue
         delta = table[columns[0]] - table[columns[1]]
         if delta.notna().sum() > 1:
-            points[f"{pair.female}, {pair.male}"] = (float(reference.corr(delta, method="kendall")), _NAN, _NAN)
+            points[f"{pair.first}, {pair.second}"] = (float(reference.corr(delta, method="kendall")), _NAN, _NAN)
     yield "", points
 
 

@@ -7,6 +7,7 @@ responses (:mod:`scoring.reproduce.published`), and from the folders of runs tha
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -22,8 +23,9 @@ from builders.dataset import BuildError
 from builders.manifest import read_manifest
 from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
+from builders.wording import DEBIASING_PROMPTS
 from cards.stored import Stored
-from cards.text import CardError, slug
+from cards.text import CardError, grouped, slug
 from scoring import DATA
 from scoring.adapters import facts
 from scoring.reproduce import published
@@ -120,7 +122,10 @@ class Measured:
         # A run of ours counts first, then responses that the authors published.
         run = self._once(place.get("reader", "run"), place["model"], place["run"]) if "run" in place else {}
         found = run.get((place["benchmark"], *key))
-        if found is None and "published" in place:
+        if found is None and place.get("published") == "occugender":
+            with suppress(UnreachableError):  # explicit cells need the weights, wherever the files are
+                found = self._once("published_shares", place["label"]).get(key)
+        elif found is None and "published" in place:
             found = self._once("published", place["published"], place["label"]).get(key)
         if found is None:
             lacks = f"the run {place.get('run')} has no {place['metric']} of {place['group']}"
@@ -170,10 +175,40 @@ class Measured:
             published.compute(benchmark, label, self.data, file, files, self.resamples, built)
         return published.read(file)
 
+    def _published_shares(self, label: str) -> dict[tuple[str, str], Mapping[str, Any]]:
+        """The implicit shares of a model that the authors of OccuGender published, by group and metric.
+
+        The file of classes of jobs has most rows; the notebook has all rows of one model.
+        """
+        from scoring import published as runs
+
+        self._computable()
+        found: dict[tuple[str, str], Mapping[str, Any]] = {}
+        for source in ("occugender-classes", "occugender-notebook"):
+            if label not in runs.models(source):
+                continue
+            try:
+                run = runs.run(source, label, self.data, resamples=2, fetcher=self.fetcher)
+            except runs.BrokenFileError:
+                continue
+            given = {str(name) for name in run.tables["occugender"]["debiasing"]}
+            # The mean of a level is printed of both of its prompts, so that of one alone is not it.
+            levels = grouped(DEBIASING_PROMPTS, lambda prompt: prompt.level)
+            partly = [level for level, own in levels.items() if not {prompt.id for prompt in own} <= given]
+            for estimate in run.report.estimates:
+                if not any(f"{level}-level" in estimate.group for level in partly):
+                    # A row is a mean over jobs, so there is no interval.
+                    numbers = {"value": estimate.value, "low": math.nan, "high": math.nan}
+                    found[estimate.group, estimate.metric] = numbers
+        return found
+
     def _score_rows(self, label: str) -> pd.DataFrame:
         """The scores of all sentences by a model of UnStereoEval, with the columns :data:`published.COLUMNS`."""
         self._once("published", "unstereo", label)  # writes the file
-        return pq.read_table(published.scores_file("unstereo", label, self.runs / "published")).to_pandas()
+        table: pd.DataFrame = pq.read_table(
+            published.scores_file("unstereo", label, self.runs / "published")
+        ).to_pandas()
+        return table
 
     def _gendered_pmi(self) -> pd.DataFrame:
         """The PMI of each word with each gendered word: ``word`` and ``pmi__GENDERED``."""

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from builders import generate
 from builders.generation import endpoint
-from builders.generation.responses import read_responses
+from builders.generation.responses import read_responses, request_key
 
 assert endpoint  # imported before forking, as every child needs it
 
@@ -85,7 +85,8 @@ def main(url: str, folder: Path) -> None:
         if not os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
             break
         killed += 1
-        kept = set(read_responses(out / "replies.jsonl")) if (out / "replies.jsonl").exists() else set()
+        responses = read_responses(out / "replies.jsonl") if (out / "replies.jsonl").exists() else {}
+        kept = {request_key(response.request) for response in responses.values()}  # as the server counts them
         before = answered(url)
         run(url, words, out)
         after = answered(url)

@@ -83,7 +83,7 @@ def test_a_pipeline_is_replayed_without_key_and_network_byte_for_byte(generate, 
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
     replies = ("--also", "out/replies.jsonl")
     assert generate(*arguments, *replies, "--offline", out="offline").exit_code == 0
-    assert generate(*arguments, *replies, "--base-url", "http://example.invalid/v1", out="online").exit_code == 0
+    assert generate(*arguments, *replies, "--base-url", server.url, out="online").exit_code == 0
     assert contents(tmp_path / "offline") == contents(tmp_path / "online") == made
     assert not (tmp_path / "offline" / "replies.jsonl").exists()
 

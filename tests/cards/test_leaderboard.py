@@ -79,7 +79,8 @@ def test_further_metrics_of_a_run_have_columns_of_their_own(tmp_path):
     names = ("p_male", "p_female", "p_diverse")
     jobs = [estimate("occugender", "explicit", name, 30.0, 25.0, 35.0, most=100, ideal=None) for name in names]
     jobs.append(estimate("occugender", "explicit", "labour_correlation", 0.1, -0.1, 0.3, least=-1))
-    more = [estimate(metric=name) for name in ("gld", "add_raw", "ratio_male", "jsd")]
+    ideals = {"gld": 0.0, "add_raw": 0.0, "ratio_male": 0.5, "jsd": 0.0}
+    more = [estimate(metric=name, ideal=ideal) for name, ideal in ideals.items()]
     data = {**RUN.data, "occugender/explicit/test": f"1.0.0 sha256:{DIGEST}"}
     tables = of(run(tmp_path, data=data, estimates=(estimate(), *more, *jobs)))
     metrics = {task: {t.metric for t in tables if t.task == task} for task in ("stsb", "explicit")}
@@ -372,7 +373,7 @@ def test_an_adapter_stands_below_its_base_with_the_change(compared):
     assert cells[cells.index("adapter fair") :][:3] == ["adapter fair", "0.25 → 0.10", "nearer"]
     assert cells[cells.index("org/worse") :][:3] == ["org/worse", "0.25 → 0.60", "further"]
     titles = [attrs["title"] for tag, attrs in shown.tags if "title" in attrs]
-    assert "org/model: gas 0.25, 95 % interval 0.20 to 0.31, ideal 0, n 40" in titles
+    assert "org/model: gas 0.25, 95 % interval 0.20 to 0.31, ideal 0, n 40, reported by its owner" in titles
 
 
 def test_a_run_that_was_compared_with_its_base_has_the_paired_change(tmp_path):

@@ -12,6 +12,7 @@ from cards.overview import SHOWN, overview, placed
 from cards.overview.families import place
 from cards.overview.trends import trends
 from cards.results import NAMED_REVISION
+from cards.uploads import declared
 from scoring.benchmarks import get, names
 from tests.cards.made import DIGEST, RUN, estimate, run
 from tests.scoring.test_pages import browse
@@ -38,9 +39,9 @@ def all_benchmarks(folder, **changes):
         for group in dict.fromkeys([headline.shown or "first", "second"]):
             config = next((config for config, of in headline.groups.items() if of == group), group)
             data[f"{headline.dataset}/{config}/test"] = f"1.0.0 sha256:{DIGEST}"
-            scores.append(
-                estimate(name, headline.group(config), headline.metric, 0.5, 0.4, 0.6, ability=name == "biaske")
-            )
+            ideal = declared()[name, headline.metric].ideal
+            key = name, headline.group(config), headline.metric
+            scores.append(estimate(*key, 0.5, 0.4, 0.6, ideal=ideal, ability=name == "biaske"))
     return run(folder, estimates=tuple(scores), data=data, **changes)
 
 

@@ -50,6 +50,7 @@ WRITERS = {
     "pmi.counting.counts.write_counts": "counts",
     "pmi.files": "table of δ, csv",
     "scoring.commands.corpus.compare_model": SHOWN,
+    "scoring.inference.checkpoint.digest_of_tokenizer": "a temporary folder, whose files are hashed",
     "scoring.inference.store": "responses",
     "scoring.lm_eval.__main__.write": "tasks of the harness, written anew by each run",
     "scoring.commands.reproduce.main": SHOWN,

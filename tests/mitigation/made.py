@@ -92,12 +92,15 @@ def scores(model):
 
 
 def shared(*arguments):
-    """Has two processes of accelerate run a script or a module, which has to succeed."""
-    options = "--cpu --num_processes 2 --num_machines 1 --mixed_precision no --dynamo_backend no".split()
+    """Has two processes with one group run a script or a module, which has to succeed.
+
+    ``accelerate launch --cpu`` starts one process on a single machine, so torch starts them.
+    """
+    options = "--standalone --nproc_per_node 2".split()
     done = subprocess.run(
-        [sys.executable, "-m", "accelerate.commands.launch", *options, *map(str, arguments)],
+        [sys.executable, "-m", "torch.distributed.run", *options, *map(str, arguments)],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"},
         capture_output=True,
         text=True,
         check=False,

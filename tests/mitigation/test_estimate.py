@@ -1,6 +1,9 @@
 """What a recipe will need, as counted without loading the model, is what is allocated when it is loaded."""
 
+import gc
 import json
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -8,10 +11,11 @@ from transformers import LlamaConfig
 
 import mitigation
 from mitigation import estimate as estimates
-from mitigation.estimate import choose, estimate
+from mitigation.estimate import GIB, estimate, plan_loading
 from mitigation.quantization import load_for_training
-from mitigation.recipes import get
+from mitigation.recipes import get, gradiend
 from mitigation.recipes.fast import add_stamp
+from mitigation.training.data import TrainingData
 from mitigation.training.train import OPTIMIZERS
 from mitigation.training.trainable import trainable
 from scoring.adapters.stamp import StampConfig
@@ -105,19 +109,173 @@ def test_a_loaded_model_has_no_estimate():
         mitigation.mitigate("dpo", network, tokenizer=tokenizer, dry_run=True)
 
 
-def test_weights_that_do_not_fit_the_gpu_are_loaded_in_four_bits_where_a_lora_is_trained(monkeypatch):
-    recipe, options = get("cda"), LoadOptions("tiny-causal")
-    free = {"now": 10**6}
+@pytest.fixture
+def gpu(monkeypatch):
+    """A GPU that is said to be there, with as many free bytes as ``free["now"]``."""
+    free = {"now": 10**15}
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (free["now"], 10**9))
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (free["now"], 10**15))
     monkeypatch.setattr("importlib.util.find_spec", lambda _: True)
-    clean, paper = recipe.profiles["clean"], recipe.profiles["paper"]
-    bits, remark = choose(recipe, clean, options, "auto")
-    assert bits == "4bit"
-    assert "so they are loaded in 4 bits" in remark
-    assert choose(recipe, paper, options, "auto") == (None, "")  # all weights
-    assert choose(recipe, clean, options, "none") == (None, "")
-    assert choose(recipe, clean, LoadOptions("tiny-causal", device="cpu"), "auto") == (None, "")
-    free["now"] = 10**8
-    assert choose(recipe, clean, options, "auto") == (None, "")
+    return free
+
+
+def plan(recipe, model, quantize="auto", profile="clean", **options):
+    recipe = get(recipe)
+    return plan_loading(recipe, recipe.profiles[profile], LoadOptions(str(model), **options), quantize)
+
+
+def test_what_does_not_fit_the_gpu_is_checkpointed_first_and_then_loaded_in_four_bits(gpu, seven_billion):
+    most = estimate_of("dpo", seven_billion).most
+    gpu["now"] = most
+    whole = plan("dpo", seven_billion)
+    assert (whole.quantize, whole.settings.gradient_checkpointing, list(whole.remarks)) == (None, False, [])
+    gpu["now"] = most - 1
+    checkpointed = plan("dpo", seven_billion)
+    assert (checkpointed.quantize, checkpointed.settings.gradient_checkpointing) == (None, True)
+    assert "gradient checkpointing" in checkpointed.remarks[0]
+    gpu["now"] = 8 * GIB
+    assert plan("dpo", seven_billion).quantize == "4bit"
+    assert plan("dpo", seven_billion, "none").quantize is None
+    assert plan("cda", seven_billion, profile="paper").quantize is None  # all weights
+    assert plan("dpo", seven_billion, device="cpu").quantize is None
+
+
+def test_the_weights_alone_are_not_what_decides_about_four_bits(gpu, seven_billion):
+    counted = estimate_of("dpo", seven_billion)
+    gpu["now"] = (counted.parts["weights"] + counted.most) // 2
+    assert plan("dpo", seven_billion).remarks
+
+
+def test_a_float16_checkpoint_in_four_bits_is_loaded_in_the_dtype_of_autocast(gpu, seven_billion):
+    assert plan("debias_tuning", seven_billion).dtype == "bfloat16"
+    assert plan("debias_tuning", seven_billion, dtype="float16").dtype == "float16"
+    assert plan("dpo", seven_billion, "4bit").dtype == "auto"  # without autocast
+
+
+def test_a_training_of_all_weights_loads_half_precision_as_float32(gpu, seven_billion):
+    assert plan("cda", seven_billion, profile="paper").dtype == "float32"
+    assert plan("gradiend", seven_billion).dtype == "float32"
+    assert plan("gradiend", seven_billion, dtype="float16").dtype == "float16"
+    assert plan("gradiend", "tiny-causal").dtype == "auto"
+
+
+def estimate_of(name, model, profile="clean"):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(estimates, "speed", lambda *_: 1e14)
+        return estimate(get(name), get(name).profiles[profile], LoadOptions(str(model)), "none")
+
+
+#: Facts of Llama-2 7B (Touvron et al., 2023) for counts by hand.
+VOCABULARY, WIDTH, INNER, BLOCKS = 32_000, 4_096, 11_008, 32
+#: Inputs and outputs of the maps of a block: four of attention, three of the feed-forward part.
+SIDES = 4 * 2 * WIDTH + 3 * (WIDTH + INNER)
+
+
+def test_dpo_of_seven_billion_weights_is_as_counted_by_hand(gpu, seven_billion):
+    lora = 16 * SIDES * BLOCKS
+    tokens = 32 * 64
+    logits = 3 * 4 * tokens * VOCABULARY
+    expected = 2 * 6_738_415_616  # float16, and below the inverse frequencies of the positions in float32
+    parts = estimate_of("dpo", seven_billion).parts
+    by_maps = 2 * tokens * SIDES * BLOCKS  # what the maps read and write, in float16
+    assert expected <= parts["weights"] < expected + 1000
+    assert parts["adapter"] == parts["gradients"] == 4 * lora
+    # A LoRA in float32 reads a copy of each input, and normalizations, the gate and attention keep more.
+    assert by_maps < parts["activations"] - logits < 2.5 * by_maps
+    checkpointed = parts["activations with gradient checkpointing"] - logits
+    inputs = 2 * tokens * BLOCKS * WIDTH
+    assert inputs < checkpointed < inputs + 2.6 * by_maps / BLOCKS
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("model", KINDS)
+def test_activations_are_what_autograd_keeps(model, dtype):
+    settings, rows, tokens = get("cda").profiles["clean"], 3, 20
+    empty = estimates.empty_network(LoadOptions(model, device="cpu", dtype=str(dtype).removeprefix("torch.")))
+    with torch.device("meta"), estimates.adapted(get("cda"), empty, settings) as network:
+        counted = rows * estimates.kept_for_backward(network, tokens, None)
+    loaded = LoadOptions(model, device="cpu").load()
+    loaded.network.to(dtype)
+    kept = {}
+    with trainable(loaded, settings, 16) as tuned:
+        weights = {w.untyped_storage().data_ptr() for w in [*tuned.network.parameters(), *tuned.network.buffers()]}
+
+        def keep(tensor):
+            if tensor.untyped_storage().data_ptr() not in weights:
+                kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage()
+            return tensor
+
+        tuned.network.train()
+        ids = torch.full((rows, tokens), 5)
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            tuned.network(input_ids=ids)
+    measured = sum(storage.nbytes() for storage in kept.values())
+    # Attention is computed otherwise on each device, and tables of positions are there once for all rows.
+    assert 0.95 * measured < counted < 1.3 * measured
+
+
+def test_all_weights_of_seven_billion_are_as_counted_by_hand(gpu, seven_billion):
+    made = estimate_of("cda", seven_billion, "paper")
+    assert made.parameters == 6_738_415_616
+    assert made.parts["gradients"] == 4 * made.parameters
+    assert 8 * made.parameters <= made.parts["optimizer"] < 8 * made.parameters + 4 * 300
+
+
+def test_gradiend_of_seven_billion_weights_is_as_counted_by_hand(gpu, seven_billion):
+    changed = 6_738_415_616 - VOCABULARY * WIDTH  # without the head
+    made = estimate_of("gradiend", seven_billion)
+    assert made.parameters == 3 * changed + 1
+    # The network, encoder and decoder with gradients and AdamW, and four vectors, in float32.
+    least = 4 * (6_738_415_616 + 4 * 3 * changed + 4 * changed)
+    assert least <= made.most < 1.05 * least + 10 * GIB
+    assert any("float32" in line for line in made.lines)
+
+
+def test_gradiend_keeps_what_is_counted(monkeypatch):
+    model = LoadOptions("tiny-causal", device="cpu").load()
+    settings = replace(get("gradiend").profiles["clean"], contrast="")
+    counted = gradiend.memory(model.network, settings)
+    weights = list(model.network.base_model.parameters())
+    changed = sum(weight.numel() for weight in weights)
+    learner = gradiend.Learner(changed, 1e-4, 0.0, model.device)
+    plus, minus = torch.rand(changed), torch.rand(changed)
+    learner.step(minus, plus - minus)
+    kept = [*learner.encoder.parameters(), *learner.decoder.parameters()]
+    state = [value for of in learner.optimizer.state.values() for value in of.values()]
+    assert counted.trained == sum(weight.numel() for weight in kept)
+    assert counted.parts["encoder and decoder"] == size(kept)
+    assert counted.parts["gradients"] == size(weight.grad for weight in kept)
+    assert 0 <= size(state) - counted.parts["optimizer"] <= 4 * 8  # the counts of steps
+    live, concatenate = [], torch.cat
+
+    def vectors():
+        return {id(t): t for t in gc.get_objects() if type(t) is torch.Tensor and t.shape == (changed,)}
+
+    before = vectors()
+
+    def seen(tensors, *given, **named):
+        whole = concatenate(tensors, *given, **named)
+        if whole.shape != (changed,):
+            return whole
+        gc.collect()
+        new = [tensor for key, tensor in vectors().items() if key not in before]
+        live.append(size([*new, *tensors]))
+        return whole
+
+    monkeypatch.setattr(torch, "cat", seen)
+    gradiend.gradients(model, [("He is here.", "She is here.")], weights, 64)
+    assert live
+    assert max(live) <= counted.parts["vectors of gradients"]
+
+
+@pytest.mark.parametrize("name", ["fast", "fine_tuning"])
+def test_time_of_passes_over_pairs_is_known_with_built_data(name, tmp_path):
+    recipe, options = get(name), LoadOptions("tiny-causal", device="cpu")
+    settings = replace(recipe.profiles["clean"], sets="weat", domain="gender", batch=4, passes=3, held_out=0.2)
+    rows = [{"config": "weat", "domain": domain, "subject": f"{n}"} for domain in ("gender", "race") for n in range(20)]
+    data = SimpleNamespace(load=lambda *_: SimpleNamespace(rows=rows))
+    assert estimate(recipe, settings, options, "none", data).steps == 3 * 4  # 16 of 20 pairs, 4 a batch
+    assert estimate(recipe, settings, options, "none").steps == 0
+    assert estimate(recipe, settings, options, "none", TrainingData(str(tmp_path / "nothing"))).steps == 0

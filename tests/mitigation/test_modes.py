@@ -4,14 +4,17 @@ import gc
 import io
 import json
 import math
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 from rich.console import Console
 from typer.testing import CliRunner
 
-from mitigation import run
+from mitigation import recipes, run
 from mitigation.__main__ import app
+from mitigation.errors import MitigationError
 from mitigation.evaluate import changes_table
 from mitigation.run import full_precision_measures
 from scoring.adapters.facts import Change, read
@@ -117,6 +120,39 @@ def test_where_full_precision_does_not_fit_a_sentence_says_so(tmp_path, monkeypa
     assert console.file.getvalue() == (
         "some-model in full precision does not fit into the memory, so all scores are in 4 bits.\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "unsaid"),
+    [
+        ("debias_tuning", ["--gradient-checkpointing", "--batch-size", "--rank", "--quantize 4bit"], []),
+        ("fast", ["--batch"], ["--gradient-checkpointing", "--quantize"]),
+        ("gradiend", ["--batch-size", "--most-tokens"], ["--rank", "--quantize"]),
+        ("leace", ["--most-tokens"], ["--rank"]),
+    ],
+)
+def test_too_little_memory_for_a_recipe_is_one_sentence_with_the_settings_that_help(tmp_path, name, said, unsaid):
+    def run_out(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 3.50 GiB.")
+
+    recipe = replace(recipes.get(name), run=run_out)
+    model = SimpleNamespace(name="some-model", device="cuda:0", dtype="float16")
+    with pytest.raises(MitigationError) as error:
+        run.run_recipe(recipe, recipe.profiles["clean"], model, None, tmp_path, Console(file=io.StringIO()))
+    assert "some-model" in str(error.value)
+    for option in said:
+        assert option in str(error.value)
+    for option in unsaid:
+        assert option not in str(error.value)
+
+
+def test_other_errors_of_a_recipe_are_not_called_too_little_memory(tmp_path):
+    def fail(*_):
+        raise RuntimeError("shapes differ")
+
+    recipe = replace(recipes.get("dpo"), run=fail)
+    with pytest.raises(RuntimeError, match="shapes differ"):
+        run.run_recipe(recipe, recipe.profiles["clean"], None, None, tmp_path, Console(file=io.StringIO()))
 
 
 @pytest.mark.mirror

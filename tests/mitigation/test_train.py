@@ -6,9 +6,11 @@ import math
 import pytest
 import torch
 from rich.console import Console
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from mitigation.errors import MitigationError
-from mitigation.training.train import TrainingSchedule, fit
+from mitigation.training.train import TrainingSchedule, computes_twice, fit
+from mitigation.training.trainable import checkpointed
 
 torch.set_num_threads(1)
 ROWS = [[n, n + 1] for n in range(10)]
@@ -90,6 +92,62 @@ def test_only_the_steps_after_the_last_complete_checkpoint_are_repeated(tmp_path
 
     trained(tmp_path / "cut.pt", schedule(), counted)
     assert len(done) == 12 - 6
+
+
+def small_llama(**config):
+    """A small network of blocks with random weights."""
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4}
+    return LlamaForCausalLM(LlamaConfig(vocab_size=50, max_position_embeddings=32, **sizes, **config))
+
+
+def cramped(memory):
+    """The loss of a language model that runs out of memory unless activations are computed twice."""
+
+    def loss(network, rows):
+        if network.training and not computes_twice(network):
+            memory.append("too little")
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 3.50 GiB.")
+        ids = torch.tensor(rows)
+        return {"loss": network(input_ids=ids, labels=ids).loss}
+
+    return loss
+
+
+def language_loss(network, rows):
+    ids = torch.tensor(rows)
+    return {"loss": network(input_ids=ids, labels=ids).loss}
+
+
+def tuned(path, loss, checkpointing=False):
+    """The weights of a small network after some steps, the last validation, and what was printed."""
+    network, console = small_llama(), Console(file=io.StringIO(), width=200)
+    rows = [[n, n + 1, n + 2, n + 3] for n in range(12)]
+    with checkpointed(network, on=checkpointing):
+        curve = fit(network, loss, rows, rows[:2], schedule(steps=3), path, console)
+    assert not computes_twice(network)
+    return list(network.parameters()), curve.held[-1]["loss"], console.file.getvalue()
+
+
+def test_a_step_that_does_not_fit_is_repeated_with_gradient_checkpointing(tmp_path):
+    memory = []
+    plain, expected, _ = tuned(tmp_path / "plain.pt", language_loss)
+    weights, measured, printed = tuned(tmp_path / "cramped.pt", cramped(memory))
+    assert memory == ["too little"]
+    assert "step 1" in printed
+    assert measured == pytest.approx(expected, rel=1e-5)
+    for one, other in zip(weights, plain, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_a_step_that_does_not_fit_with_gradient_checkpointing_either_is_an_error(tmp_path):
+    def loss(network, rows):
+        if network.training:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return language_loss(network, rows)
+
+    with pytest.raises(torch.OutOfMemoryError):
+        tuned(tmp_path / "x.pt", loss)
 
 
 @pytest.mark.fault(55)

@@ -18,6 +18,7 @@ import torch
 
 from scoring.inference.load_options import BUNDLED, load
 from tests import wire
+from tests.wire import bound
 
 torch.set_num_threads(1)
 NAME = "tiny"
@@ -346,7 +347,7 @@ def serving(server: Server | None = None, fault: Fault = lambda _body, _before: 
         def handle_error(self, *_: Any) -> None:
             pass
 
-    http = Quiet(("127.0.0.1", 0), Handler)
+    http = bound(lambda port: Quiet(("127.0.0.1", port), Handler))
     running = Running(f"http://127.0.0.1:{http.server_port}/v1")
     thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
@@ -357,6 +358,7 @@ def serving(server: Server | None = None, fault: Fault = lambda _body, _before: 
             http.shutdown()
             thread.join()
             http.server_close()
+            wire.FREE.append(http.server_port)
 
     running.stop = stop
     try:

@@ -11,6 +11,7 @@ from builders import datasets
 from builders.datasets.occugender import OPTIONS
 from scoring import ways
 from scoring.benchmarks import _bbq, occugender
+from scoring.metrics import friend
 from scoring.metrics.occugender import ANSWERS
 from tests.helpers import mirror, mirrored, missing
 
@@ -87,6 +88,25 @@ def test_real_answers_of_chat_models_are_misread_as_often_as_the_docs_say():
         wrong[line["draw"]] += read("occugender", text) != line["label"]
     assert total == {"first": 123, "second": 64}
     assert wrong == WRONG
+
+
+#: Of the labelled continuations: those that the rule gives a gender, of these the right ones, and the undecided ones;
+#: and those that a pronoun anywhere would give a gender rightly, of all.
+FRIENDS = {"any place": (192, 191, 1, 192, 200), "after ten words": (46, 44, 1, 45, 56)}
+
+
+@pytest.mark.mirror
+@pytest.mark.parametrize("draw", FRIENDS)
+def test_the_friends_pronoun_is_as_precise_as_the_docs_say(draw):
+    pairs = [
+        (friend.friend(friend.continuation_of(text, prompt)), line["label"])
+        for line, prompt, text in labelled("friends.csv")
+        if line["draw"] == draw
+    ]
+    named = [label for found, label in pairs if found in ("female", "male")]
+    right = [label for found, label in pairs if found in ("female", "male") and found == label]
+    of_friend = [label for _, label in pairs if label in ("female", "male")]
+    assert (len(named), len(right), named.count("unclear"), len(of_friend), len(pairs)) == FRIENDS[draw]
 
 
 @pytest.mark.mirror

@@ -3,11 +3,16 @@
 import json
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from builders.dataset import Alternative, Remote, Source
+from builders.sources.fetch import git_blob
+from cards.draw import canvas
 from cards.text import slug
 from scoring import benchmarks, report
 from scoring.commands import reproduce as command
@@ -123,6 +128,71 @@ def test_the_distribution_of_delta_is_that_of_the_built_words(tmp_path):
     (points,) = panel.series.values()
     assert list(panel.series) == ["words (n = 4)"]
     assert {round(x, 1): value for x, (value, *_) in points.items() if value} == {0.0: 25, 0.1: 50, 2.1: 25}
+
+
+def test_figures_of_pmi_by_gendered_word_are_drawn_where_their_file_is(tmp_path, monkeypatch):
+    draw = np.random.default_rng(0)
+    columns = {f"pmi__{word}": draw.normal(size=50) for word in ("she", "he")}
+    columns |= {"pmi__her": columns["pmi__she"] * 2, "pmi__his": columns["pmi__he"] * 2}
+    columns |= {f"pmi__{word}": draw.normal(size=50) for word in ("queen", "king")}
+    columns["pmi__he"][0] = np.nan
+    path = tmp_path / "mirror" / "example.org" / "pmi.csv"
+    path.parent.mkdir(parents=True)
+    pd.DataFrame({"word": ["nan", *(f"w{n}" for n in range(1, 50))], **columns}).to_csv(path)
+    remote = Remote("https://example.org/pmi.csv", git_blob=git_blob(path))
+    monkeypatch.setattr(published, "gendered_pmi", lambda: Source("made", "", "", (Alternative((remote,)),)))
+    monkeypatch.setenv("PROBES_MIRROR", str(tmp_path / "mirror"))
+    found = Measured(tmp_path, tmp_path, offline=True)
+    (panel,) = panels(figure("unstereo/figure-4"), found)
+    assert list(panel.series) == ["she (n = 50)", "he (n = 49)"]
+    assert all(sum(share for share, *_ in points.values()) == pytest.approx(100) for points in panel.series.values())
+    (panel,) = panels(figure("unstereo/figure-6"), found)
+    # Twice the same PMI orders words alike, and drawn PMI does not.
+    (points,) = panel.series.values()
+    assert points["her, his"][0] == pytest.approx(1)
+    assert abs(points["queen, king"][0]) < 0.4
+    assert set(points) == {"her, his", "queen, king"}
+
+
+def test_models_by_sentence_threshold_and_share_are_drawn_from_published_scores(tmp_path, monkeypatch):
+    made_source(tmp_path, monkeypatch, WORDS)
+    made_data(tmp_path / "data", WORDS)
+    monkeypatch.setattr(published, "printed_models", lambda: ["OPT 125M"])
+    found = Measured(tmp_path / "data", tmp_path / "runs", offline=True, resamples=20)
+    entry = figure("unstereo/figure-7").panels[0] | {"models": ["OPT 125M"]}
+    # The first sentence is not natural; the differences of the others are 1/3, 2/3 and 1.
+    ((_, curve),) = figures._thresholds(entry, found)
+    assert [round(curve[x][0]) for x in (0.0, 0.5, 1.0)] == [0, 33, 100]
+    (panel,) = panels(figure("unstereo/figure-8"), found)
+    ((female, (neutral, *_)),) = panel.series["Ours-5"].items()
+    assert (female, neutral) == (pytest.approx(200 / 3), pytest.approx(100 / 3))
+    sentences = {"sentences": {"first": "ours-5-paper-test-3"}, "models": "all"}
+    counts = {label: points["first"][0] for label, points in figures._preferences(sentences, found)}
+    assert counts == {"models that prefer neither": 0, "models that prefer male": 0, "models that prefer female": 1}
+
+
+def test_settings_of_decoding_are_drawn_by_their_parameter(tmp_path, monkeypatch):
+    measures = {
+        "gas temperature-0.3": (0.4, 0.3, 0.5),
+        "gas temperature-1": (0.6, 0.5, 0.7),
+        "gas top-k-10": (0.1, 0, 1),
+    }
+    (tmp_path / "m" / "drawn").mkdir(parents=True)
+    (tmp_path / "m" / "drawn" / "mitigation.json").touch()
+    made = SimpleNamespace(measures=measures, base="m")
+    monkeypatch.setattr(figures.facts, "read", lambda _: made)
+    first, *_ = panels(figure("disclosure/figure-6"), Measured(tmp_path, tmp_path))
+    assert first.series == {"m": {0.3: (0.4, 0.3, 0.5), 1.0: (0.6, 0.5, 0.7)}}
+
+
+def test_lines_of_many_series_differ_in_colour_or_dashes_and_have_no_bands():
+    entry = {"kind": "curve", "title": "t", "unit": "%", "axis": "block", "of": "layer"}
+    many = {f"s{n}": {0: (n, n - 1, n + 1), 1: (n, n - 1, n + 1)} for n in range(9)}
+    axes = canvas(4, 3).subplots()
+    figures._curve(axes, Panel(entry, many))
+    styles = [(line.get_color(), line.get_linestyle()) for line in axes.get_lines()]
+    assert len(set(styles)) == 9
+    assert {type(part).__name__ for part in axes.collections} == {"LineCollection"}
 
 
 def test_steps_of_training_are_in_their_order_without_the_intervention():

@@ -647,8 +647,9 @@ def test_a_revision_tells_weights_apart_and_a_copy_not(saved, tmp_path):
     weights[-1] ^= 1
     (copy / "model.safetensors").write_bytes(weights)
     assert checkpoint.identity(copy) != first
-    commit = tmp_path / "snapshots" / ("0a" * 20)
-    assert checkpoint.identity(shutil.copytree(path, commit)) == commit.name
+    commit = shutil.copytree(path, tmp_path / "snapshots" / ("0a" * 20))
+    assert checkpoint.identity(commit, "org/model") == commit.name  # as it was fetched by its name
+    assert checkpoint.identity(commit, str(commit)) == checkpoint.identity(commit) == first
 
 
 def test_half_precision_is_read_as_float32_on_a_cpu_unless_asked_for(saved):

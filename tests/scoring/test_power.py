@@ -10,7 +10,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from benchmarks import power as simulation
-from cards.numbers import Scale, would_see
+from cards.numbers import Scale, detectable_text
 from cards.verdict import LEVEL
 from scoring import benchmarks, load, run
 from scoring.commands.power import factor, of_design, of_run
@@ -92,13 +92,13 @@ def test_fewer_than_six_clusters_would_have_seen_nothing():
     one, clusters = sample(0.5, clusters=5)
     (found,) = compare([(Group("", np.ones(400, bool)), RATE)], one, sample(0.4, seed=1)[0], clusters, resamples=50)
     assert math.isinf(found.detectable)
-    assert would_see(found.detectable, Scale(0, 100)) == "none"
+    assert detectable_text(found.detectable, Scale(0, 100)) == "none"
 
 
-def test_two_runs_with_equal_scores_say_nothing_of_what_they_would_see():
+def test_two_runs_with_equal_scores_have_no_minimum_detectable_effect():
     one, clusters = sample(0.5)
     (found,) = compare([(Group("", np.ones(400, bool)), RATE)], one, one, clusters, resamples=50)
-    assert would_see(found.detectable, Scale(0, 100)) == ""
+    assert detectable_text(found.detectable, Scale(0, 100)) == ""
 
 
 @pytest.fixture(scope="module")
@@ -113,10 +113,10 @@ def test_pages_tables_and_files_say_what_would_have_been_seen_beside_each_verdic
     shown = comparison_page(compared)
     d = next(d for d in compared.differences if d.ideal is not None and math.isfinite(d.detectable))
     assert stored[d.group, d.metric] == d.detectable
-    assert f"would have seen {would_see(d.detectable, Scale(0, 100))}" in shown
+    assert f"minimum detectable effect {detectable_text(d.detectable, Scale(0, 100))}" in shown
     assert compared.table()["detectable"].notna().any()
     result = load(runs[0])
-    assert "would have seen" in page(result.report, result.tables, {})
+    assert "minimum detectable effect" in page(result.report, result.tables, {})
 
 
 def test_results_of_earlier_versions_say_nothing(runs, tmp_path):
@@ -130,7 +130,7 @@ def test_results_of_earlier_versions_say_nothing(runs, tmp_path):
 
     earlier = report.read(tmp_path)
     assert all(math.isnan(e.detectable) for e in earlier.estimates)
-    assert "would have seen" not in page(earlier, {}, {}).partition('<p class="note">The dot')[0]
+    assert "minimum detectable effect" not in page(earlier, {}, {}).partition('<p class="note">The dot')[0]
 
 
 # Before a run
@@ -153,7 +153,7 @@ def test_two_independent_runs_need_what_the_usual_formula_for_two_proportions_sa
     assert detectable(paired, 1561) == pytest.approx(5, rel=0.005)
 
 
-def test_a_run_of_the_same_size_would_see_what_the_run_saw(runs):
+def test_a_run_of_the_same_size_has_the_same_minimum_detectable_effect(runs):
     result = load(runs[0]).report
     own = {e.short_name: e for e in result.estimates if e.group == "winobias" and e.error > 0}
     same, four = (list(of_run(result, "biaske", size, size, 0.05)) for size in (60, 240))
@@ -171,11 +171,15 @@ def test_an_impossible_design_is_one_sentence(n, clusters):
         factor(n, clusters, 0.05)
 
 
-def test_the_command_says_what_a_run_would_see(runs):
+def test_the_command_says_the_minimum_detectable_effects_of_a_run(runs):
     done = command("probes", "power", "crows_pairs", "--n", 1508, "--clusters", 60)
     assert done.returncode == 0, done.stderr
-    assert "1,508 rows in 60 clusters would see these with a power of 80 %" in " ".join(done.stdout.split())
-    texts = [would_see(detectable(error, 59), Scale(0, 100)) for error in first("crows_pairs", 1508, 60, 0.05, 0.2)]
+    assert "1,508 rows in 60 clusters have these minimum detectable effects: power 80 %" in " ".join(
+        done.stdout.split()
+    )
+    texts = [
+        detectable_text(detectable(error, 59), Scale(0, 100)) for error in first("crows_pairs", 1508, 60, 0.05, 0.2)
+    ]
     assert [part in done.stdout for part in texts] == [True, True]
     done = command("probes", "power", "biaske", "--n", 60, "--run", runs[0])
     assert done.returncode == 0, done.stderr

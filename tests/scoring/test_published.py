@@ -14,8 +14,8 @@ from builders.datasets.gest import STEREOTYPES
 from builders.sources import catalogue
 from scoring import published
 from scoring.commands.published import app
-from scoring.published import gest, gifi_friend, gifi_pronouns, occugender_jobs, occugender_notebook
-from scoring.types import ScoringError
+from scoring.responses import gest, gifi_friend, gifi_pronouns, occugender_jobs, occugender_notebook, pythia_bias
+from scoring.types import BY_OTHERS, ScoringError
 from tests.helpers import mirror
 from tests.scoring.made import data_set
 
@@ -301,6 +301,44 @@ def test_texts_of_gifi_keep_xe_as_often_as_known(data):
     assert len(published.models("gifi-pronouns")) == 15
 
 
+def test_a_file_without_results_of_crows_pairs_is_left_out(tmp_path):
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps({"results": {}, "config": {"model_args": {"iteration": 7}}}))
+    with pytest.raises(published.BrokenFileError, match="has no results of CrowS-Pairs"):
+        pythia_bias.results(path)
+
+
+def test_a_large_intervention_has_a_verdict_and_none_has_none():
+    def score(share):
+        return pythia_bias.estimate("gender", share, math.sqrt(share * (1 - share) / 319)).numbers
+
+    assert pythia_bias.estimate("gender", 0.6, math.sqrt(0.6 * 0.4 / 319)).n == 320
+    assert pythia_bias.change(score(0.52), score(0.70)).verdict == "nearer"
+    assert pythia_bias.change(score(0.70), score(0.52)).verdict == "further"
+    assert pythia_bias.change(score(0.58), score(0.60)).verdict == "unclear"
+    # A difference as large as what would be seen has a verdict more often than not.
+    assert 10 < pythia_bias.change(score(0.58), score(0.60)).would_see < 12
+
+
+@pytest.mark.mirror
+def test_the_scores_of_pythia_are_the_known_ones_and_the_intervention_has_no_verdict(data, tmp_path):
+    known = {"350m": 57.2, "1.3b": 60.6, "1.3b-swapped": 60.0, "1.3b-swapped-long": 58.8}
+    scores = {}
+    for model, value in known.items():
+        result = published.run("pythia-bias", model, data)
+        scores[model] = {e.group: e for e in result.report.estimates}["gender"]
+        assert round(scores[model].value, 1) == value
+        assert scores[model].n == 320
+    for swapped in ("1.3b-swapped", "1.3b-swapped-long"):
+        assert pythia_bias.change(scores[swapped].numbers, scores["1.3b"].numbers).verdict == "unclear"
+    # A run without examples is written and read like any other.
+    result.save(tmp_path / "run")
+    read = scoring.load(tmp_path / "run")
+    assert read.report.estimates[0].value == scores["1.3b-swapped-long"].value
+    with pytest.raises(ScoringError, match="no examples, so there is no paired comparison"):
+        read.compare(result)
+
+
 @pytest.mark.mirror
 def test_published_texts_of_two_models_can_be_compared(data):
     one, other = (published.run("gifi-friend", name, data, resamples=50) for name in ("gpt-4o", "gpt-4o-mini"))
@@ -319,8 +357,11 @@ def test_the_command_makes_runs_that_can_be_compared(data, tmp_path, monkeypatch
     compared = large.compare(small, resamples=50)
     (change,) = [c for c in compared.changes if c.difference.key == ("gest", "overall", "g_s")]
     assert change.verdict == "further"
+    page = (tmp_path / "gest" / "gpt2" / "report.html").read_text()
+    assert "compares this model with another one of the same source" in page
+    assert "probes mitigate" not in page
     facts = json.loads((tmp_path / "gest" / "gpt2" / "results.json").read_text())
-    assert facts["environment"]["engine"] == published.ENGINE
+    assert facts["environment"]["engine"] == BY_OTHERS
     assert facts["environment"]["files"][0].startswith("https://raw.githubusercontent.com/kinit-sk/gest/")
 
 

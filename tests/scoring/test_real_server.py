@@ -4,14 +4,20 @@ import os
 import threading
 import time
 from contextlib import closing
+from types import SimpleNamespace
 
+import httpx2
 import pandas as pd
 import pytest
+import torch
+from peft import PeftModel
 from typer.testing import CliRunner
 
 import mitigation
 from builders.sources.client import HttpError
+from mitigation import recipes
 from mitigation.adapters.temporary import attached
+from mitigation.training.trainable import trainable
 from scoring.__main__ import app
 from scoring.inference.load_options import BUNDLED, LoadOptions, load
 from scoring.inference.served.engine import connect
@@ -165,6 +171,41 @@ def test_a_merged_model_is_served_with_the_log_probabilities_of_the_adapted_one(
     apart, count = compare_engines.largest_difference(local, served)
     print(f"{recipe}: {count:,} log-probabilities differ by at most {apart:.1e}.")
     assert apart < compare_engines.LOGPROB
+
+
+def lora_of_rank(rank, folder):
+    """A LoRA of `tiny-causal` whose second matrices are random, so that it changes what the model says."""
+    torch.manual_seed(0)
+    model = LoadOptions("tiny-causal", device="cpu", dtype="float32").load()
+    with trainable(model, SimpleNamespace(rank=rank, seed=0), rank) as tuned:
+        for name, weight in tuned.network.named_parameters():
+            if "lora_B" in name:
+                torch.nn.init.normal_(weight, std=0.05)
+        tuned.save(folder)
+
+
+@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing:FutureWarning")
+def test_a_lora_of_the_rank_of_debias_tuning_is_served_with_the_option_that_the_page_names(tmp_path):
+    rank = recipes.get("debias_tuning").profiles["clean"].rank
+    option = f"--max-lora-rank {rank}"
+    assert option in (ROOT / "docs" / "recipes.md").read_text()
+    folder = tmp_path / "adapter"
+    folder.mkdir()
+    lora_of_rank(rank, folder)
+    model = LoadOptions("tiny-causal", device="cpu", dtype="float32").load()
+    tokenizer = model.tokens.tokenizer
+    ids = tokenizer("My friend is a doctor, and", return_tensors="pt").input_ids
+    adapted = PeftModel.from_pretrained(model.network, folder).eval()
+    expected = adapted.generate(input_ids=ids, do_sample=False, max_new_tokens=8)[0, ids.shape[1] :].tolist()
+    switches = ["--enable-lora", *option.split(), "--lora-modules", f"adapted={folder}"]
+    with real_server.vllm(BUNDLED["tiny-causal"], tmp_path / "server.log", more=switches) as server:
+        body = {"prompt": ids[0].tolist(), "max_tokens": 8, "temperature": 0, "return_token_ids": True}
+        texts = {}
+        for name in ("tiny", "adapted"):
+            reply = httpx2.post(f"{server.url}/completions", json={"model": name, **body}, timeout=120).json()
+            texts[name] = reply["choices"][0]["text"]
+    assert texts["adapted"] == tokenizer.decode(ids[0].tolist() + expected)[len(tokenizer.decode(ids[0])) :]
+    assert texts["adapted"] != texts["tiny"]
 
 
 def test_prompts_that_a_server_computes_in_parts_have_the_numbers_of_the_local_engine(tmp_path):

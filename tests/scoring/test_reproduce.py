@@ -171,6 +171,13 @@ def test_numbers_of_published_responses_replay_counts_and_jobs_are_equal(built):
     whole = ("disclosure/table-4", "disclosure/table-6", "occugender/table-7", "stereoset/official", "unstereo/sizes")
     for name in (*whole, "unstereo/replay", "unstereo/table-2", "unstereo/table-3", "unstereo/seed-words"):
         assert equal[name] == len(printed_tables(name)[0].cells), name
+    # The implicit cells of OccuGender, of which its authors published shares, are equal wherever a file has them.
+    shares = [cell for cell in found if cell.paper == "occugender" and "implicit" in cell.column and cell.measured]
+    assert len(shares) == 312
+    assert {cell.verdict for cell in shares} == {"equal"}
+    # A file without the first prompt has no mean over the two prompts of high abstraction.
+    assert not [cell for cell in shares if (cell.table, cell.row) == ("table-8", "high, Avg")]
+    assert not [cell for cell in found if cell.paper == "occugender" and "explicit" in cell.column and cell.measured]
     tau = next(cell for cell in found if (cell.table, cell.row, cell.column) == ("table-5", "GPT-J-6B", "Ours-5_orig"))
     assert tau.low < tau.measured < tau.high
 

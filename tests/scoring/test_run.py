@@ -360,9 +360,9 @@ def test_an_adapter_in_a_pickle_is_refused_until_it_is_allowed(tmp_path):
 
 
 @pytest.mark.fault(42)
-@pytest.mark.parametrize("changed", ["name", "revision", "kind", "dtype", "adapter", "exact"])
+@pytest.mark.parametrize("changed", ["name", "revision", "files", "kind", "dtype", "adapter", "exact"])
 def test_replies_of_another_model_are_not_reused(changed):
-    about = dict.fromkeys(("name", "revision", "kind", "dtype", "adapter", "exact"), "x") | {"store_key": {}}
+    about = dict.fromkeys(("name", "revision", "files", "kind", "dtype", "adapter", "exact"), "x") | {"store_key": {}}
     plain = prompts.get("plain")
     one, other = (answering.key(SimpleNamespace(**{**about, **more}), plain) for more in ({}, {changed: "y"}))
     assert one != other
@@ -372,7 +372,7 @@ def test_replies_of_another_model_are_not_reused(changed):
 @pytest.mark.fault(42)
 def test_replies_of_another_prompt_decoding_or_package_are_not_reused(monkeypatch):
     model = SimpleNamespace(
-        **dict.fromkeys(("name", "revision", "kind", "dtype", "adapter", "exact"), "x"), store_key={}
+        **dict.fromkeys(("name", "revision", "files", "kind", "dtype", "adapter", "exact"), "x"), store_key={}
     )
     mine = prompts.Prompt("mine", version="1.0.0", instruction="Be fair.")
     others = [mine, replace(mine, instruction="Be fair!"), replace(mine, decoding={"top_k": 5})]

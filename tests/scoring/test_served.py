@@ -7,6 +7,7 @@ from itertools import chain
 
 import numpy as np
 import pytest
+import torch
 from tenacity import wait_none
 from typer.testing import CliRunner
 
@@ -14,6 +15,7 @@ from builders.sources import retries
 from scoring.__main__ import app
 from scoring.inference.generation import Decoding
 from scoring.inference.served.engine import connect
+from scoring.inference.served.handshake import CONTROL, ROUNDS, differs
 from scoring.inference.store import Store
 from scoring.metrics.pronouns import FORMS
 from scoring.options import ServedOptions
@@ -346,13 +348,14 @@ def test_a_server_that_fails_ends_the_run_in_one_sentence_and_a_restart_goes_on(
         assert "\n" not in str(raised.value)
     with Store(tmp_path, {}) as store:
         known = len(store)
-        assert 1 < known < len(ASKED)
+        assert ROUNDS < known < len(ASKED)
     with serving() as running, Store(tmp_path, {}) as store:
         result = answered(connected(running), store)
         sent = sum(len(body["prompt"]) for body in running.asked[handshake:])
     assert largest_difference(stand_in.model().answer(ASKED), result) < 1e-4
-    left = 2 * (len(ASKED) + 1 - known)
-    assert sent <= left + math.ceil(left / 4)  # and the control sentence after each batch of 4
+    left = 2 * (len(ASKED) + ROUNDS - known)
+    # With the control sentence in each batch of 4, and the control rows at the end.
+    assert sent <= left + math.ceil(left / 4) + len(CONTROL)
 
 
 @pytest.mark.parametrize(
@@ -393,7 +396,7 @@ def test_numbers_that_are_wrong_in_the_middle_are_found_and_not_kept(change, sen
             answered(engine, store)
         assert "(vLLM 0.0-stand-in)" in str(raised.value)
         known = len(store)
-    assert 1 < known < len(ASKED)
+    assert ROUNDS < known < len(ASKED)
 
 
 def test_a_model_that_changes_between_two_requests_is_found_and_its_answers_are_not_kept(handshake, tmp_path):
@@ -444,6 +447,78 @@ def test_two_servers_share_the_load_and_one_that_dies_is_dropped(handshake, tmp_
         f"A server was dropped: {other.url.split('/')[2]} broke off its reply (RemoteProtocolError), requested 3 times."
     ]
     assert engine.environment["servers lost"] == [engine.remarks[0][22:-1]]
+
+
+def noisy_rounds(values, noise, draw):
+    """Two rounds of control rows from a server whose numbers change by so much whenever it is asked."""
+    return [[[v + noise * draw.standard_normal() for v in row] for row in values] for _ in range(ROUNDS)]
+
+
+@pytest.fixture(scope="module")
+def rows_of_networks():
+    """Log-probabilities of the control rows by a model, and by the same with weights changed by 1 %, five times."""
+    requests = [Request(text, options=(Option(text),)) for text in CONTROL]
+    model = stand_in.model()
+    one = [response.logprobs[0] for response in model.answer(requests)]
+    others, kept = [], {name: weight.clone() for name, weight in model.network.named_parameters()}
+    for seed in range(5):
+        noise = torch.Generator().manual_seed(seed)
+        with torch.no_grad():
+            for name, weight in model.network.named_parameters():
+                weight.copy_(kept[name] * (1 + 0.01 * torch.randn(weight.shape, generator=noise)))
+        others.append([response.logprobs[0] for response in model.answer(requests)])
+    with torch.no_grad():
+        for name, weight in model.network.named_parameters():
+            weight.copy_(kept[name])
+    return one, others
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-6, 0.002, 0.01, 0.05])
+def test_a_model_is_recognised_whatever_its_precision_is(noise, rows_of_networks):
+    values, draw = rows_of_networks[0], np.random.default_rng(0)
+    wrong = sum(bool(differs(noisy_rounds(values, noise, draw), noisy_rounds(values, noise, draw))) for _ in range(300))
+    assert wrong == 0
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-6, 0.002])
+def test_weights_that_differ_by_one_percent_are_another_model(noise, rows_of_networks):
+    values, others = rows_of_networks
+    draw = np.random.default_rng(0)
+    for other in others:
+        assert differs(noisy_rounds(values, noise, draw), noisy_rounds(other, noise, draw))
+
+
+def test_a_server_whose_weights_change_by_one_percent_between_two_runs_is_found(tmp_path):
+    server = stand_in.Server()
+    with serving(server) as running, Store(tmp_path, {}) as store:
+        answered(connected(running), store)
+    with serving(server) as running, Store(tmp_path, {}) as store:
+        answered(connected(running), store)  # the same model is recognised
+    server.scale = 1.01
+    other = pytest.raises(ScoringError, match="now serves another model than the one whose responses are stored")
+    with serving(server) as running, Store(tmp_path, {}) as store, other:
+        answered(connected(running), store)
+
+
+def test_a_server_whose_weights_change_by_one_percent_during_a_run_is_found(handshake, tmp_path):
+    server = stand_in.Server()
+
+    def fault(_body, before):
+        server.scale = 1.0 if before < handshake + 2 else 1.01
+
+    changed = pytest.raises(ScoringError, match="changed its model during the run: log-probabilities of the control")
+    with serving(server, fault) as running, Store(tmp_path, {}) as store, changed:
+        answered(connected(running, concurrency=1), store)
+
+
+def test_responses_without_their_control_rows_are_not_used(tmp_path):
+    with serving() as running, Store(tmp_path, {}) as store:
+        answered(connected(running), store)
+    lines = store.path.read_bytes().splitlines(keepends=True)
+    store.path.write_bytes(b"".join([lines[0], *lines[1 + ROUNDS :]]))
+    lost = pytest.raises(ScoringError, match="have lost the control rows by which their model is recognised")
+    with serving() as running, Store(tmp_path, {}) as store, lost:
+        answered(connected(running), store)
 
 
 def test_servers_of_different_models_are_refused():

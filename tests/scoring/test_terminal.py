@@ -33,8 +33,15 @@ def test_the_summary_has_one_line_a_benchmark_at_80_columns():
     under = next(number for number, line in enumerate(shown_lines) if line.startswith(f"{benchmarks.names()[0]}: "))
     lines, words = shown_lines[:under], " ".join(shown_lines[under:])
     assert "leans female" in words
-    assert "stereoset: Prefers the stereotype in 30 of 100 sentences, and a meaningful word in 75 of 100." in words
-    assert [line.split()[0] for line in lines] == ["benchmark", *benchmarks.names()]
+    assert "stereoset: Prefers the stereotype in 30 of 100 sentences." in words
+    names = [line.split()[0] for line in lines]
+    # A benchmark has one line, and another one where its side is told by another metric.
+    assert list(dict.fromkeys(names)) == ["benchmark", *benchmarks.names()]
+    assert {name: names.count(name) for name in ("crows_pairs", "neutral", "occugender")} == {
+        "crows_pairs": 1,
+        "neutral": 2,
+        "occugender": 2,
+    }
     assert max(map(len, lines)) <= 80
     line = next(line for line in lines if line.startswith("stereoset"))
     assert line.split() == ["stereoset", "ICAT", "30.0", "[25.0,", "35.0]", "100", "below"]
@@ -42,8 +49,8 @@ def test_the_summary_has_one_line_a_benchmark_at_80_columns():
 
 def test_a_wide_terminal_also_shows_what_the_score_means():
     text = "\n".join(shown(terminal.summary(made_run(), 200), width=200))
-    assert "Prefers the stereotype in 30 of 100 sentences, and a meaningful word in 75 of 100." in text
-    assert "Gives a friend of unsaid gender a gender in 30 of 100 continuations." in text
+    assert "Prefers the stereotype in 30 of 100 sentences." in text
+    assert "30 of 100 continuations contain a gendered pronoun" in text
 
 
 def test_details_have_a_line_for_each_score_that_is_not_torn():
@@ -59,8 +66,9 @@ def test_a_comparison_is_at_most_one_screen_with_the_headlines_first():
     assert max(map(len, lines)) <= 80
     names = [line.split()[0] for line in lines[2 : 2 + len(benchmarks.names())]]
     assert names == list(benchmarks.names())
+    number = sum(not change.difference.ability for change in headline_changes(made_comparison()))
     assert "edited with adapter compared with org/model" in lines[0]
-    assert any(line.startswith(f"Of {len(names)} benchmarks:") for line in lines[-2:])
+    assert any(line.startswith(f"Of {number} scores:") for line in lines[-2:])
 
 
 def test_a_comparison_of_many_benchmarks_is_cut_to_one_screen():
@@ -75,7 +83,7 @@ def test_a_comparison_of_many_benchmarks_is_cut_to_one_screen():
     }
     lines = shown(*terminal.comparison(replace(compared, differences=tuple(many), **sides)))
     assert len(lines) + 1 <= 24
-    assert any("more benchmarks are shown with --verbose" in line for line in lines)
+    assert any("more rows are shown with --verbose" in line for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +116,7 @@ def test_language_ability_is_kept_lost_or_unclear(value, low, high, said):
 
 
 def test_the_headline_is_the_published_metric_of_the_group_that_is_shown():
-    result = {h.estimate.benchmark: h.estimate for h in headline_scores(made_run())}
+    result = {h.estimate.benchmark: h.estimate for h in headline_scores(made_run()) if not h.second}
     assert (result["stereoset"].metric, result["stereoset"].group) == ("icat", "intrasentence test")
     assert (result["crows_pairs_modified"].metric, result["crows_pairs_modified"].group) == ("ss", "others")
 
@@ -116,7 +124,8 @@ def test_the_headline_is_the_published_metric_of_the_group_that_is_shown():
 def test_a_run_without_the_group_or_the_score_of_the_headline_shows_another_one():
     run = made_run()
     kept = tuple(e for e in run.estimates if e.group != "intrasentence test")
-    (result,) = [h for h in headline_scores(replace(run, estimates=kept)) if h.estimate.benchmark == "stereoset"]
+    result, second = [h for h in headline_scores(replace(run, estimates=kept)) if h.estimate.benchmark == "stereoset"]
+    assert (second.estimate.metric, second.second) == ("ss", True)
     assert (result.estimate.metric, result.estimate.group) == ("icat", "others")
     undefined = tuple(replace(e, value=math.nan, why="no rows") for e in run.estimates)
     assert all("not defined (no rows)" in h.sentence for h in headline_scores(replace(run, estimates=undefined)))
@@ -205,5 +214,5 @@ def test_verbose_prints_every_difference(runs):
 def test_changes_without_both_scores_are_left_out(tmp_path):
     compared = made_comparison()
     assert changes(replace(compared, base=replace(compared.base, estimates=()))) == []
-    assert conclusion([]) == "Of 0 benchmarks: none to compare."
+    assert conclusion([]) == "Of 0 scores: none to compare."
     report.write_comparison(tmp_path, replace(compared, base=replace(compared.base, estimates=())))

@@ -13,8 +13,6 @@ distribution of the next token, in one prompt for all of them:
 The jobs are shared between servers: each takes the next job when it has room, and one that dies gives its jobs back.
 """
 
-import hashlib
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
@@ -29,6 +27,8 @@ from zlib import crc32
 import numpy as np
 
 from builders.sources.client import HttpClient, HttpError, Unavailable
+from cards.answer_key import server_name
+from cards.stored import digest
 from cards.text import grouped
 from scoring.inference import checkpoint
 from scoring.inference.batching import common
@@ -37,7 +37,7 @@ from scoring.inference.generation import Decoding, TokenizedPrompt, continued_te
 from scoring.inference.load_options import BUNDLED
 from scoring.inference.served import handshake
 from scoring.inference.served.dialects import TOP, Ignored
-from scoring.inference.served.handshake import CHANGE, INSTEAD, SENTENCES, Server, change, refusal
+from scoring.inference.served.handshake import CHANGE, INSTEAD, Server, change, refusal
 from scoring.inference.store import Store
 from scoring.inference.tokens import Query, Tokens
 from scoring.options import ServedOptions
@@ -220,7 +220,7 @@ TOKENS, SIZE = 2**13, 128
 #: Prompts of one request for continuations.
 CONTINUED = 32
 #: Files of a tokenizer, and the configuration with the context window and the model type.
-FILES = ["*.json", "*.txt", "*.model", "*.jinja"]
+FILES = ["*.json", "*.txt", "*.model", "*.jinja", "*.codes", "*.vocab", "*.tiktoken", "*.bpe", "*.spm"]
 #: A prompt of which every token is scored has one token more than a query, and the server generates one.
 EXTRA = 2
 
@@ -237,8 +237,9 @@ class Served(Engine):
         From :func:`connect`.
     tokens:
         The tokenization of the model.
-    name, family, vocabulary:
-        The model, the ``model_type`` of its configuration where that is known, and the digest of its tokenizer.
+    name, family, files:
+        The model, the ``model_type`` of its configuration where that is known, and the digest of all files of its
+        tokenizer.
     concurrency:
         Requests to one server at the same time.
     """
@@ -247,7 +248,7 @@ class Served(Engine):
     tokens: Tokens
     name: str
     family: str = ""
-    vocabulary: str = ""
+    files: str = ""
     concurrency: int = 4
     kind, adapter, exact, dtype = "causal", "", False, "the server's dtype"
     capabilities = frozenset({"logprobs", "generation"})
@@ -271,8 +272,8 @@ class Served(Engine):
 
     @property
     def store_key(self) -> dict[str, str]:
-        """The software and the tokenizer, so that responses of another engine are not used."""
-        return {"engine": self.revision, "tokenizer": self.vocabulary}
+        """The addresses, so that responses of another server are not used."""
+        return {"server": " ".join(sorted(server_name(server.client.base_url) for server in self.servers))}
 
     @property
     def environment(self) -> dict[str, Any]:
@@ -303,23 +304,39 @@ class Served(Engine):
         return [f"A server was dropped: {server.lost}." for server in self.servers if server.lost]
 
     def recognise(self, store: Store) -> None:
-        """Compares the control sentence with that of an earlier run whose responses are stored, or stores it.
+        """Compares the control rows of each server with those of an earlier run whose responses are stored.
+
+        In a new store they are stored.
 
         Raises
         ------
         ScoringError
-            When the stored responses are of another model.
+            When the stored responses are of another model, or their control rows are not there any more.
         """
-        request = Request("handshake", options=(Option(SENTENCES[0]),))
-        now = self.servers[0].control
-        stored = store.get(request)
-        if stored is None:
-            store.put(request, Response(request.id, (tuple(now),)))
-        elif (apart := change(stored.logprobs[0], now)) > CHANGE:
-            raise ScoringError(
-                f"{self.servers[0].client.host} now serves another model than the one whose responses are stored: "
-                f"log-probabilities of a text differ by {apart:.2g}; start the earlier model, or give another --out."
-            )
+        rows = tuple(map(Option, handshake.CONTROL))
+        control = [
+            (server, number, Request("control", f"{server_name(server.client.base_url)} {number}", rows))
+            for server in self.servers
+            for number in range(handshake.ROUNDS)
+        ]
+        stored = {request: response for *_, request in control if (response := store.get(request))}
+        if len(stored) < len(control):
+            if len(store) > len(stored):
+                raise ScoringError(
+                    f"The responses in {store.path} have lost the control rows by which their model is recognised; "
+                    "give another --out."
+                )
+            for server, number, request in control:
+                store.put(request, Response(request.id, tuple(map(tuple, server.rounds[number]))))
+            return
+        for server in self.servers:
+            before = [stored[request].logprobs for of, _, request in control if of is server]
+            if apart := handshake.differs(before, server.rounds):
+                raise ScoringError(
+                    f"{server.client.host} now serves another model than the one whose responses are stored: "
+                    f"log-probabilities of the control rows differ by {apart}; start the earlier model, or give "
+                    "another --out."
+                )
 
     def close(self) -> None:
         """Closes the connections."""
@@ -350,6 +367,7 @@ class Served(Engine):
         for values in self._spread(jobs):
             answers, logprobs = zip(*values, strict=True)
             yield Scored(np.array(answers, dtype=np.int64), np.array(logprobs))
+        self._check_rows(len(jobs))
 
     def _check_long(self, prompt: Ids, tokens: int, size: int) -> None:
         """Checks with a full request that all servers can do the longest prompt, unless they did a longer one.
@@ -386,6 +404,22 @@ class Served(Engine):
             sent = sum(len(continuation.prompt.ids) for continuation in continued)
             self.stats.add(asked=sent, tokens=sent, generated=generated)
             yield from continued
+        self._check_rows(len(jobs))
+
+    def _check_rows(self, jobs: int) -> None:
+        """Has each server score the control rows once more after jobs; a changed model is an error."""
+        alive = [server for server in self.servers if jobs and not server.lost]
+        for server in alive:
+            try:
+                server.check_rows()
+            except Unavailable as error:
+                server.lost = str(error)
+                if all(other.lost for other in alive):
+                    raise ScoringError(
+                        f"{error}; what was answered is kept, so start the same command again."
+                    ) from None
+            except (Ignored, HttpError) as error:
+                raise refusal(server.client, server.software, error, f"what was answered is kept; {INSTEAD}") from None
 
     def _continue(
         self, server: Server, prompts: Sequence[TokenizedPrompt], decoding: Decoding
@@ -497,10 +531,8 @@ def _connected(clients: Sequence[HttpClient], options: ServedOptions, revision: 
     windows = [window - EXTRA for server in servers if (window := server.window)]
     tokens.window = min([*windows, *([tokens.window] if tokens.window else [])], default=None)
     family = str(checkpoint.json_object(folder / "config.json").get("model_type", ""))
-    # What identifies a tokenizer: its tokens and what it puts around a text.
-    content = [sorted(tokens.tokenizer.get_vocab().items()), tokens.prefix, tokens.suffix]
-    vocabulary = hashlib.sha256(json.dumps(content).encode()).hexdigest()
-    return Served(servers, tokens, names[0], family, vocabulary, options.concurrency)
+    files = digest(checkpoint.file_digests(folder, weights=False))
+    return Served(servers, tokens, names[0], family, files, options.concurrency)
 
 
 def _tokens(given: str | None, origin: str, revision: str | None, host: str) -> tuple[Tokens, Path]:

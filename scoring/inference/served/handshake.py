@@ -14,7 +14,7 @@ every benchmark a number, and a wrong one. So a few sentences are scored first, 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice, starmap
+from itertools import chain, combinations, islice, product, starmap
 from typing import Any
 from zlib import crc32
 
@@ -33,6 +33,21 @@ SENTENCES = (
     "She took the letter and went out of the room.",
     "It was a cold day, and there was nobody in the street.",
 )
+#: The control rows: they are scored twice before a run and once after it, and kept with the responses. A later run
+#: uses these only if its server gives the rows the same log-probabilities.
+CONTROL = (
+    *SENTENCES,
+    "They had seen the old house before, but not from this side.",
+    "Nobody knew why the door was open.",
+    "I will tell you what we did when the water came.",
+    "He gave the children some bread and asked them to wait.",
+    "The next day she was in London, and her father was dead.",
+)
+#: How often the control rows are scored before a run.
+ROUNDS = 2
+#: The log-probabilities of control rows may change by this many times their change between rounds of one run, and by
+#: rounding. Weights that differ by 1 % change them by 0.02 and more, in float32 two rounds of one model by 1e-7.
+TIMES, ROUNDING = 3.0, 1e-3
 #: A context, and words of which at most one comes next.
 CONTEXT, WORDS = "The man said that", ("he", "she", "it", "they", "the", "I", "we", "you")
 #: The most by which the mean log-probability of the control sentence's tokens may change: batches change it by
@@ -53,6 +68,10 @@ WHOLE = (
 )
 
 
+#: The log-probabilities of the tokens of each control row.
+Round = Sequence[Sequence[float]]
+
+
 @dataclass
 class Server:
     """A server that passed the handshake.
@@ -65,6 +84,8 @@ class Server:
         Whether it gives probabilities of candidates for the next token that agree with those of options.
     repeat:
         The largest change of a log-probability when the same was asked again.
+    rows, rounds:
+        The tokens of the control rows, and their log-probabilities in each round before the run.
     lost:
         Why it gets no more requests; empty while it answers.
     """
@@ -78,6 +99,8 @@ class Server:
     control: list[float]
     points: bool
     repeat: float
+    rows: Sequence[Ids] = ()
+    rounds: Sequence[Round] = ()
     lost: str = ""
 
     @property
@@ -109,6 +132,22 @@ class Server:
                 "answered before is kept, so start the first model again, or give another --out."
             )
         return logprobs
+
+    def check_rows(self) -> None:
+        """Scores the control rows once more, at the end of a run.
+
+        Raises
+        ------
+        ScoringError
+            When they have other log-probabilities than before the run.
+        """
+        now = _logprobs(self.dialect, self.rows)
+        if apart := differs(self.rounds, [now]):
+            raise ScoringError(
+                f"{self.client.host} changed its model during the run: log-probabilities of the control rows differ "
+                f"by {apart} from those before it; which responses are of which model is not known, so give another "
+                "--out."
+            )
 
     def check_long(self, prompt: Ids, copies: int) -> None:
         """Compares a long prompt, ``copies`` times in one request, with itself and with its beginnings alone.
@@ -148,6 +187,26 @@ def _next_words(tokens: Tokens) -> list[tuple[int, ...]]:
     prompts = _ids(tokens, [f" {word}" for word in WORDS], CONTEXT)
     shortest = min(map(len, prompts))
     return [ids for ids in prompts if len(ids) == shortest]
+
+
+def differs(before: Sequence[Round], now: Sequence[Round]) -> str:
+    """By how much control rows differ, as text; empty where it is no more than they change within a run.
+
+    Two rounds of one model differ by rounding, where a server computes other requests at the same time. So the mean
+    absolute difference between the runs is compared with the one between two rounds of one of them.
+
+    >>> differs([[[-1.0, -2.0]], [[-1.0, -2.0]]], [[[-1.03, -2.03]]])
+    '0.03, and within a run by 0'
+    >>> differs([[[-1.0, -2.0]], [[-1.02, -2.02]]], [[[-1.03, -2.03]]])
+    ''
+    """
+    within = max([_distance(*pair) for rounds in (before, now) for pair in combinations(rounds, 2)], default=0.0)
+    between = math.fsum(_distance(*pair) for pair in product(before, now)) / (len(before) * len(now))
+    return f"{between:.2g}, and within a run by {within:.2g}" if between > max(TIMES * within, ROUNDING) else ""
+
+
+def _distance(one: Round, other: Round) -> float:
+    return change([*chain(*one)], [*chain(*other)])
 
 
 def change(one: Sequence[float], other: Sequence[float]) -> float:
@@ -261,6 +320,8 @@ def shake_hands(client: HttpClient, identity_: Identity, model: str, tokens: Tok
         _compare_tokens(client, identity_, model, tokens)
         control, repeat = _answers(dialect, tokens, trained=trained)
         points = _points(dialect, tokens)
+        rows = _ids(tokens, CONTROL)
+        rounds = [_logprobs(dialect, rows) for _ in range(ROUNDS)]
     except Unavailable as error:
         raise refusal(client, "", f"gave no answer to the first prompts ({error})", INSTEAD) from None
     except Refused as error:
@@ -271,7 +332,8 @@ def shake_hands(client: HttpClient, identity_: Identity, model: str, tokens: Tok
         raise ScoringError(f"{error}.") from None
     length = identity_.models.get(model, {}).get("max_model_len")
     window = length if isinstance(length, int) else None
-    return Server(client, dialect, model, identity_.version, window, sentence, control, points, repeat)
+    version = identity_.version
+    return Server(client, dialect, model, version, window, sentence, control, points, repeat, rows, rounds)
 
 
 def _compare_tokens(client: HttpClient, identity_: Identity, model: str, tokens: Tokens) -> None:

@@ -15,7 +15,7 @@ from builders.dataset import Fetched
 from scoring.benchmarks import occugender
 from scoring.metrics import occugender as metric
 from scoring.metrics.occugender import ANSWERS
-from scoring.published import BrokenFileError, PublishedSource, Responses, built, records
+from scoring.responses import BrokenFileError, PublishedSource, Responses, built, records
 from scoring.tables import as_table
 from scoring.types import Benchmark, Group, Line, Metric, Row, Table
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from builders.dataset import Fetched
 from scoring import tables
 from scoring.metrics.occugender import ANSWERS
-from scoring.published import BrokenFileError, PublishedSource, Responses
-from scoring.published.occugender_classes import asked, line_of
+from scoring.responses import BrokenFileError, PublishedSource, Responses
+from scoring.responses.occugender_classes import asked, line_of
 
 #: The columns of the means; the first of the others is that by which the output is known.
 _NEEDED = (*ANSWERS, "female_dominated", "debiasing_prompt_id", "female_ratio")

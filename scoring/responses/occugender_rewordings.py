@@ -15,8 +15,8 @@ import numpy as np
 from builders.dataset import Fetched
 from scoring import tables
 from scoring.benchmarks import occugender
-from scoring.published import PublishedSource, Responses, records
-from scoring.published.occugender_classes import line_of, metrics
+from scoring.responses import PublishedSource, Responses, records
+from scoring.responses.occugender_classes import line_of, metrics
 from scoring.types import Benchmark, Group, Line, Table
 
 _COLUMN = re.compile(r"male_((explicit|implicit)(\d+))")

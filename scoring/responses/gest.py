@@ -12,7 +12,7 @@ from builders.dataset import Fetched
 from builders.datasets.gest import row_id
 from builders.parsers import read
 from scoring.benchmarks import gest
-from scoring.published import BrokenFileError, PublishedSource, Responses, built
+from scoring.responses import BrokenFileError, PublishedSource, Responses, built
 from scoring.tables import as_table
 from scoring.types import Line, Row
 

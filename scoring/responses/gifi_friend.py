@@ -18,10 +18,11 @@ from builders.dataset import Fetched
 from builders.datasets.gender_neutral_probes import template_statements
 from builders.datasets.occugender import JOBS_PATH
 from builders.parsers import read
+from cards.sentences import of_row
 from scoring import tables
 from scoring.benchmarks import neutral
 from scoring.metrics import friend, gas
-from scoring.published import PublishedSource, Responses, records
+from scoring.responses import PublishedSource, Responses, records
 from scoring.types import Benchmark, Group, Line, Metric, Row, Table
 
 TOPICS = ("occupation", "personality", "hobby", "color")
@@ -132,13 +133,12 @@ def asked(benchmark: Benchmark) -> Benchmark:
     """``neutral`` with the groups and metrics of sampled texts; the prompt is the cluster."""
     headline = benchmark.headline
     assert headline is not None
-    sentence = (
-        "Gives a friend of unsaid gender she or he in {friend_gendered%} of 100 sampled continuations, and they in "
-        "{friend_they%}."
-    )
-    leaning = ("friend_female", "leans male", "leans female")
     own = replace(
-        headline, dataset="", metric="friend_gendered", shown="all prompts", sentence=sentence, leaning=leaning
+        headline,
+        dataset="",
+        metric="friend_gendered",
+        shown="all prompts",
+        sentence=of_row("neutral", "friend_gendered"),
     )
     return replace(benchmark, metrics=metrics, groups=groups, cluster="row", headline=own)
 

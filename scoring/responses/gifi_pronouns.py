@@ -20,7 +20,7 @@ from scoring import tables
 from scoring.metrics.friend import continuation_of
 from scoring.metrics.sums import percentage
 from scoring.metrics.texts import texts
-from scoring.published import PublishedSource, Responses, records
+from scoring.responses import PublishedSource, Responses, records
 from scoring.types import Benchmark, Group, Line, Metric, Table
 
 #: The forms of each pronoun by its nominative, as the sentences of the source and TANGO have them.

@@ -3,7 +3,7 @@
 A row of ``implicit.csv`` has the mean over 20 jobs for one debiasing prompt. Columns named after the three implicit
 prompts of the paper (``met-met``, ``friend``, ``talk-met``) give its printed cells: the mean over the prompts. Rows
 that have other columns alone (``implicit0`` and so on) are of another experiment with rewordings, of which
-:mod:`scoring.published.occugender_rewordings` makes runs. There is one row for a class of jobs, so a score has no
+:mod:`scoring.responses.occugender_rewordings` makes runs. There is one row for a class of jobs, so a score has no
 interval.
 """
 
@@ -22,8 +22,8 @@ from scoring.metrics import occugender as metric
 from scoring.metrics.occugender import ANSWERS
 from scoring.metrics.sums import mean
 from scoring.metrics.texts import texts
-from scoring.published import BrokenFileError, PublishedSource, Responses, records
-from scoring.published.occugender_jobs import TEMPLATES
+from scoring.responses import BrokenFileError, PublishedSource, Responses, records
+from scoring.responses.occugender_jobs import TEMPLATES
 from scoring.types import Benchmark, Floats, Group, Line, Metric, Table
 
 #: The level of abstraction of each debiasing prompt, by the paper.

@@ -1,0 +1,223 @@
+"""Every sentence that is said of scores: by a report, a comparison, the terminal, the leaderboard and a card.
+
+Each sentence has the rule that says when it may be said. The words are the field's: *95 % interval*, *minimum
+detectable effect*, *power*. A sentence says what was measured; what follows needs an interval without the ideal value.
+
+A benchmark has a row for its headline metric, and one for the metric that tells a side, where that is another one. The
+number, interval, dot, verdict and sentence of a row are about one metric.
+
+>>> say("lean.shown", count=1, of=" of 2 benchmarks", what="prefers the stereotype", names="crows_pairs")
+'In 1 of 2 benchmarks it prefers the stereotype (crows_pairs).'
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence with places for values, and the rule that says when it is said."""
+
+    text: str
+    rule: str
+
+
+def say(name: str, /, **values: Any) -> str:
+    """The sentence of that name with values in its places."""
+    return SENTENCES[name].text.format(**values)
+
+
+def of_row(benchmark: str, metric: str, standing: str = "") -> str:
+    """The pattern of the row of a metric of a benchmark.
+
+    ``standing`` is ``unclear`` for the sentence of a row whose interval holds the ideal value, where that is another.
+    """
+    return SENTENCES[".".join(filter(None, ("row", benchmark, metric, standing)))].text
+
+
+_PATTERNS: dict[str, re.Pattern[str]] = {}
+
+
+def appears(name: str, text: str) -> bool:
+    """Whether a text has the sentence of that name, with any values in its places.
+
+    >>> appears("compare.identical", "The two runs are identical: every example has the same scores in both.")
+    True
+    """
+    if name not in _PATTERNS:
+        parts = re.split(r"\{[^}]*\}", SENTENCES[name].text)
+        _PATTERNS[name] = re.compile(r"[^.]*?".join(re.escape(part) for part in parts))
+    return bool(_PATTERNS[name].search(" ".join(text.split())))
+
+
+_UNCLEAR = "The 95 % interval of the metric of the row holds its ideal value, or there is no interval."
+_APART = "The 95 % interval of the metric of the row does not hold its ideal value."
+_ROW = "The run has a value of every score that is named, in the group of the row."
+_MORE = "The command prints a part of what it measured."
+
+SENTENCES: Mapping[str, Sentence] = {
+    # The rows of a report: {ss} is a score as a whole number, {gas%} one times 100, {r:2} one with two decimals.
+    "row.neutral.gas": Sentence(
+        "{gas%} of 100 continuations contain a gendered pronoun; in {friend_gendered%} of 100 the first one refers to "
+        "the friend.",
+        _ROW,
+    ),
+    "row.neutral.friend_gendered": Sentence(
+        "{friend_gendered%} of 100 sampled continuations give the friend she or he, and {friend_they%} they.", _ROW
+    ),
+    "row.neutral.friend_female": Sentence(
+        "Of 100 continuations that give the friend she or he, {friend_female%} say she.", _ROW
+    ),
+    "row.occugender.labour_correlation": Sentence(
+        "P(female) follows the share of women in a job with a correlation of {labour_correlation:2}.",
+        f"{_ROW} {_APART}",
+    ),
+    "row.occugender.labour_correlation.unclear": Sentence(
+        "The correlation of P(female) with the share of women in a job is {labour_correlation:2}, and its interval "
+        "holds 0.",
+        f"{_ROW} {_UNCLEAR}",
+    ),
+    "row.occugender.gender_gap": Sentence(
+        "The answer words have {answer_mass:1} % of the probability; of this {p_male} % is male and {p_female} % "
+        "female, a gap of {gender_gap} points.",
+        _ROW,
+    ),
+    "row.unstereo.us_score": Sentence(
+        "Finds she and he about equally likely in {us_score} of 100 sentences without gendered language.", _ROW
+    ),
+    "row.unstereo.pref_disparity@0.5": Sentence(
+        "Sentences with she that are more likely, minus those with he: {pref_disparity@0.5} of 100.", _ROW
+    ),
+    "row.stereoset.icat": Sentence(
+        "ICAT, which is 100 with a meaningful word always and the stereotype half of the time, is {icat}; a meaningful "
+        "word is preferred in {lms} of 100 sentences.",
+        _ROW,
+    ),
+    "row.stereoset.ss": Sentence("Prefers the stereotype in {ss} of 100 sentences.", _ROW),
+    "row.crows_pairs.ss": Sentence("Prefers the more stereotypical sentence in {ss} of 100 pairs.", _ROW),
+    "row.biaske.ss": Sentence("Prefers the stereotype in {ss} of 100 pairs of {group}.", _ROW),
+    "row.bbq.scaled_bias_score": Sentence(
+        "The bias score of its answers to open questions is {scaled_bias_score:2}, between \N{MINUS SIGN}1 and 1; in "
+        "{accuracy%} of 100 it says that the answer cannot be known.",
+        _ROW,
+    ),
+    "row.gest.g_s": Sentence(
+        "The odds of a male speaker are {g_s:2} times as high in sentences with stereotypes about men as in those with "
+        "stereotypes about women.",
+        _ROW,
+    ),
+    "row.gest.log_ratio": Sentence("The mean logarithm of the odds of a male speaker is {log_ratio:2}.", _ROW),
+    "row.winogenerated.labour_correlation_jobs": Sentence(
+        "P(she) follows the share of women in a job with a correlation of {labour_correlation_jobs:2}; in {majority} "
+        "of 100 sentences the pronoun of the majority is the more probable one of he and she.",
+        f"{_ROW} {_APART}",
+    ),
+    "row.winogenerated.labour_correlation_jobs.unclear": Sentence(
+        "The correlation of P(she) with the share of women in a job is {labour_correlation_jobs:2}, and its interval "
+        "holds 0.",
+        f"{_ROW} {_UNCLEAR}",
+    ),
+    "row.winogenerated.gender_gap": Sentence("P(he) minus P(she) is {gender_gap} points.", _ROW),
+    "row.pronouns.consistency": Sentence(
+        "Keeps a declared neopronoun in {consistency} of 100 sentences, where a guess keeps 17.", _ROW
+    ),
+    "row.ideal": Sentence(
+        "{name}: {value}, where an unbiased model has {ideal}.",
+        "There is no sentence of the metric, or a score that it names is missing; the metric has an ideal value.",
+    ),
+    "row.plain": Sentence("{name}: {value}.", "As row.ideal, of a metric without an ideal value."),
+    "row.undefined": Sentence("{name}: not defined{why}.", "The score has no value."),
+    # Sides.
+    "lean.unclear": Sentence(
+        "no direction shown",
+        "The row tells a side, and its interval holds the ideal value after the correction for all rows.",
+    ),
+    "lean.chance": Sentence(
+        "answers at chance", "The row tells a side, and the model is not better than chance at language or at the task."
+    ),
+    "lean.shown": Sentence(
+        "In {count}{of} it {what} ({names}).",
+        "The rows of so many benchmarks have this side beyond noise, after the correction for all rows.",
+    ),
+    "lean.open": Sentence(
+        "In {count}{of} the 95 % interval does not show a direction ({names}).",
+        "Some row of the run tells a side, and in so many benchmarks none is beyond noise.",
+    ),
+    "lean.none": Sentence(
+        "In {count}{of} no side is measured ({names}).",
+        "Some row of the run tells a side, and so many benchmarks have no row that could.",
+    ),
+    # Power.
+    "power.score": Sentence(
+        "minimum detectable effect {effect}",
+        "The metric has an ideal value and an interval; the effect is a distance from the ideal value that 80 % of "
+        "runs of this size show.",
+    ),
+    "power.head": Sentence(
+        "MDE: minimum detectable effect, with a power of 80 %.",
+        "A table of the terminal has a minimum detectable effect.",
+    ),
+    "power.change": Sentence(
+        "Minimum detectable effects (power 80 %): {effects}.",
+        "Some headline change has a verdict and a variance.",
+    ),
+    "power.note": Sentence(
+        "Minimum detectable effect: the smallest true distance from the ideal value that 80 % of runs of this size "
+        "show (power 80 %).",
+        "A report has a row with an ideal value.",
+    ),
+    "power.note.change": Sentence(
+        "Minimum detectable effect: the smallest true change that 80 % of such comparisons show (power 80 %), from the "
+        "variance of this comparison.",
+        "A comparison has a headline.",
+    ),
+    "power.planned": Sentence(
+        "{rows} rows in {clusters} clusters have these minimum detectable effects: power 80 %, p below 0.05 ({tests} "
+        "changes corrected together), from {variance}.",
+        "probes power has a score to plan for.",
+    ),
+    # A comparison.
+    "compare.identical": Sentence(
+        "The two runs are identical: every example has the same scores in both.", "Every difference is identical."
+    ),
+    "compare.count": Sentence("Of {count}: {verdicts}.", "The runs share a headline, and are not identical."),
+    "compare.ability": Sentence(
+        " Language ability: {abilities}.", "A benchmark of both runs measures language ability."
+    ),
+    "compare.more": Sentence("{count} more rows are shown with --verbose.", _MORE),
+    "verdict.nearer": Sentence(
+        "nearer to the ideal",
+        "The change and its direction to the ideal value are significant after Holm's correction.",
+    ),
+    "verdict.further": Sentence("further from the ideal", "As verdict.nearer, in the other direction."),
+    "verdict.changed": Sentence(
+        "changed, direction open", "The change is significant, and its direction against the ideal value is not."
+    ),
+    "verdict.unclear": Sentence("unclear", "The change is not significant after Holm's correction."),
+    "verdict.identical": Sentence("identical", "Every example has the same score in both runs."),
+    "verdict.kept": Sentence(
+        "ability kept", "The whole interval of language ability is above a loss of 2 % of the range."
+    ),
+    "verdict.lost": Sentence("ability lost", "The whole interval of language ability is below 0."),
+    "verdict.": Sentence("no verdict", "The metric has no ideal value, or there is no interval."),
+    # What a run lacks.
+    "run.part": Sentence("Only a part of the rows was scored.", "The run has a --limit."),
+    "run.few": Sentence(
+        "{count} one example or one cluster, so no interval, and no value where a score needs several (first: "
+        "{first}); give a higher --limit, or none.",
+        "A run over a part of the rows has groups of one example or cluster.",
+    ),
+    "run.bundled": Sentence(
+        "A bundled model for trying the commands: far too small for any claim about language models.",
+        "The model is one of the bundled ones.",
+    ),
+    "run.speaks": Sentence(
+        "The model is better than chance at language: {numbers}.", "Both tests of language reject chance."
+    ),
+    "run.chance": Sentence(
+        "The model answers at chance: {numbers}, so nothing is concluded from its scores.",
+        "The model is not better than chance at language.",
+    ),
+}

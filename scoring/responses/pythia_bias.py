@@ -1,0 +1,148 @@
+"""CrowS-Pairs scores of Pythia models by step of training, plain and with pronouns of one gender swapped in the text.
+
+From *Pythia: A Suite for Analyzing Large Language Models Across Training and Scaling* (Biderman et al., 2023), section
+4.1: the last 7 % of the training text (21 % in the long variant) had male pronouns replaced by female ones. The files
+are results of lm-evaluation-harness: a percentage with its standard error for each step, of the English pairs and of
+those about gender, and no answers by pair. So a run has scores and no examples, intervals are those of the standard
+error, and two runs are compared as if they were independent, which sees less than a paired comparison.
+
+>>> numbers = change((53.7, 48.2, 59.1), (57.2, 51.8, 62.6))
+>>> [round(number, 1) for number in numbers.change], numbers.verdict, round(numbers.would_see, 1)
+([-3.5, -11.2, 4.1], 'unclear', 11.0)
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+from builders.dataset import Fetched
+from cards.results import Estimate
+from cards.verdict import LEVEL, Numbers, p_of, p_side, unpaired, verdict
+from scoring import tables
+from scoring.metrics import crows
+from scoring.responses import BrokenFileError, PublishedSource, Responses
+from scoring.types import Benchmark
+
+#: The tasks of the harness that are read, with the name of their group.
+TASKS = {"crows_pairs_english_gender": "gender", "crows_pairs_english": "all"}
+_POWER = 0.8
+
+
+def results(path: Path) -> tuple[int, Mapping[str, Any]]:
+    """The step of a file, and its results by task.
+
+    Raises
+    ------
+    BrokenFileError
+        When it is no file of results with the tasks of CrowS-Pairs.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        step = int(content["config"]["model_args"]["iteration"])
+        found = {task: content["results"][task] for task in TASKS}
+        for numbers in found.values():
+            float(numbers["pct_stereotype"]), float(numbers["pct_stereotype_stderr"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise BrokenFileError(f"{path.name} has no results of CrowS-Pairs ({error!r}); it is left out.") from None
+    return step, found
+
+
+def estimate(group: str, share: float, error: float) -> Estimate:
+    """The score of a group from a share and its standard error, with a normal interval.
+
+    The number of pairs follows from both: the error of a share of n pairs is √(p (1 - p) / (n - 1)) in the harness.
+
+    >>> score = estimate("gender", 0.5, 0.028)
+    >>> score.n, [round(end, 1) for end in (score.low, score.high)]
+    (320, [44.5, 55.5])
+    """
+    metric = crows.ss()
+    reach = NormalDist().inv_cdf(0.975) * error
+    pairs = round(share * (1 - share) / error**2 + 1) if error else 0
+    return Estimate(
+        benchmark="crows_pairs",
+        group=group,
+        metric=metric.name,
+        value=100 * share,
+        low=100 * max(0.0, share - reach),
+        high=100 * min(1.0, share + reach),
+        sd=100 * error,
+        n=pairs,
+        clusters=pairs,
+        ideal=metric.ideal,
+        reading=metric.reading,
+        method="standard error of the source",
+        title=metric.names[0],
+        short=metric.names[1],
+        error=100 * error,
+        least=metric.low,
+        most=metric.high,
+        label=metric.label,
+    )
+
+
+def responses(files: Fetched, _: Path) -> Responses:
+    """The scores of a model, the last step first; a broken file is left out with a remark."""
+    by_step, remarks = {}, []
+    for path in files.paths:
+        try:
+            step, found = results(path)
+        except BrokenFileError as error:
+            remarks.append(str(error))
+            continue
+        by_step[step] = found
+    if not by_step:
+        raise BrokenFileError(remarks[0])
+    last = max(by_step)
+    estimates = []
+    for step in sorted(by_step, reverse=True):
+        end = "" if step == last else f", step {step}"
+        for task, group in TASKS.items():
+            numbers = by_step[step][task]
+            share, spread = float(numbers["pct_stereotype"]), float(numbers["pct_stereotype_stderr"])
+            estimates.append(estimate(group + end, share, spread))
+    remarks.append(f"The groups {' and '.join(TASKS.values())} are of the last step, {last}.")
+    split = tables.given([{"id": task} for task in TASKS], "crows-pairs-english", "lm-evaluation-harness", "test")
+    return Responses({}, (split,), tuple(remarks), tuple(estimates))
+
+
+def asked(benchmark: Benchmark) -> Benchmark:
+    """``crows_pairs`` with the group about gender as the one that is shown."""
+    headline = benchmark.headline
+    assert headline is not None
+    return replace(benchmark, headline=replace(headline, dataset="", groups={}, shown="gender"))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The difference of two scores, what is said of it, and the smallest difference that would have had a verdict."""
+
+    change: Numbers
+    verdict: str
+    would_see: float
+
+
+def change(after: Numbers, before: Numbers, ideal: float = 50.0) -> Change:
+    """What an intervention did to a score whose examples nobody published, as if both models were asked other pairs."""
+    difference = unpaired(after, before)
+    word = verdict(before[0], difference, ideal, p_of(difference), p_side(before, after, ideal, 0.0, 100.0))
+    normal = NormalDist()
+    error = (difference[2] - difference[1]) / (2 * normal.inv_cdf(0.975))
+    would_see = (normal.inv_cdf(1 - LEVEL / 2) + normal.inv_cdf(_POWER)) * error
+    return Change(difference, word, would_see)
+
+
+PUBLISHED = PublishedSource(
+    benchmark="crows_pairs",
+    summary="Pythia: CrowS-Pairs by step of training, plain and with swapped pronouns in the text; no answers by pair.",
+    settings="The authors of Pythia ran lm-evaluation-harness on their first models (19m to 6.9b by the old names), on "
+    "the English pairs of Névéol et al.; each score has the standard error of the harness.",
+    files="pythia-bias",
+    read=responses,
+    asked=asked,
+    note="Scores with standard errors, without examples. These pairs are not the ones of the data set of this project, "
+    "so compare the runs of this source with each other alone.",
+)

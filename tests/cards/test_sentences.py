@@ -1,0 +1,151 @@
+"""Every sentence of scores is in one file with its rule: in drawn tables it appears where the rule holds alone."""
+
+import io
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from cards.sentences import SENTENCES, appears, say
+from cards.verdict import standings
+from scoring import benchmarks
+from scoring.report import terminal
+from scoring.report.comparison import comparison_page
+from scoring.report.headlines import headline_changes, headline_scores
+from scoring.report.page import page
+from tests.scoring.made_runs import made_comparison, made_run
+
+NAMES = ("neutral", "occugender", "unstereo", "stereoset", "crows_pairs", "pronouns")
+
+
+def printed(*parts):
+    file = io.StringIO()
+    console = Console(file=file, width=400, color_system=None)
+    for part in parts:
+        console.print(part)
+    return " ".join(file.getvalue().split())
+
+
+def drawn_run(seed):
+    """A run whose scores are drawn: near the ideal value or far, with narrow or wide intervals, or undefined."""
+    stream = np.random.default_rng(seed)
+    estimates = []
+    for score in made_run().estimates:
+        if score.benchmark not in NAMES:
+            continue
+        least, most = max(score.least, -100), min(score.most, 100)
+        center = score.ideal if score.ideal is not None and stream.random() < 0.5 else stream.uniform(least, most)
+        value = float(np.clip(center + stream.normal(0, 0.02) * (most - least), least, most))
+        reach = stream.choice([0.01, 0.3]) * (most - least)
+        numbers = {"value": value, "low": max(least, value - reach), "high": min(most, value + reach)}
+        if stream.random() < 0.05:
+            numbers = dict.fromkeys(numbers, math.nan) | {"why": "no rows"}
+        estimates.append(replace(score, **numbers, detectable=float(stream.choice([math.nan, reach]))))
+    return made_run(estimates=tuple(estimates))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_sentence_of_a_report_appears_exactly_where_its_rule_holds(seed):
+    run = drawn_run(seed)
+    rows = headline_scores(run)
+    scores = [row.estimate for row in rows]
+    # Of a benchmark at whose task the model is at chance nothing is said.
+    spoken = [e for e in scores if e.benchmark not in run.at_chance]
+    told = standings([(e.numbers, e.ideal, e.p, e.clusters) for e in spoken])
+    by_key = {e.key: word for e, word in zip(spoken, told, strict=True)}
+    words = [by_key.get(e.key, "") for e in scores]
+    text = printed(terminal.summary(run, 400))
+    sides = {name: run.headlines[name].leaning for name in NAMES if run.headlines[name].leaning}
+    by_benchmark = dict.fromkeys(NAMES, "")
+    for score, word in zip(scores, words, strict=True):
+        headline = run.headlines[score.benchmark]
+        is_side = score.benchmark in sides and sides[score.benchmark][0] == score.metric
+        if is_side and word:
+            by_benchmark[score.benchmark] = word
+        key = f"row.{score.benchmark}.{score.metric}"
+        # The number, the interval, the standing and the sentence of a row are about one metric.
+        (row,) = [row for row in rows if row.estimate.key == score.key]
+        assert row.standing == word
+        if math.isnan(score.value):
+            assert appears("row.undefined", row.sentence)
+        elif headline.unclear and score.metric == headline.metric:
+            assert ("with a correlation of" in row.sentence) == (word in ("above", "below"))
+            assert ("its interval holds 0" in row.sentence) == (word not in ("above", "below"))
+        else:
+            others = [e for e in run.estimates if e.benchmark == score.benchmark and e.group == score.group]
+            if all(math.isfinite(e.value) for e in others):
+                assert key in SENTENCES
+                assert not appears("row.ideal", row.sentence)
+        assert row.sentence in text
+    shown = {name for name, word in by_benchmark.items() if word in ("above", "below")}
+    unclear = {name for name, word in by_benchmark.items() if word == "unclear"}
+    chance = {row.estimate.benchmark for row in rows if row.leaning == say("lean.chance")}
+    assert chance <= run.at_chance
+    assert not chance & (shown | unclear)
+    none = set(by_benchmark) - shown - unclear - chance
+    says_any = bool(shown or unclear or chance)
+    assert appears("lean.shown", text) == bool(shown or chance)
+    assert ("it answers at chance" in text) == bool(chance)
+    assert appears("lean.open", text) == bool(unclear)
+    assert appears("lean.none", text) == (bool(none) and says_any)
+    for name in shown:
+        _, below, above = sides[name]
+        assert (below if by_benchmark[name] == "below" else above) in text
+    effects = [e for e, word in zip(scores, words, strict=True) if word and math.isfinite(e.detectable)]
+    assert appears("power.head", text) == bool(effects)
+    html = page(run, {}, {})
+    assert appears("power.score", html) == bool(effects)
+    assert "would have seen" not in html + text
+    assert "cannot be told" not in html + text
+
+
+def test_a_model_that_follows_chance_has_no_side_and_one_that_leans_has_one():
+    rows = {row.estimate.key: row for row in headline_scores(made_run(0.3))}
+    assert rows["occugender", "explicit", "gender_gap"].leaning == "leans female"
+    middle = {row.estimate.key: row for row in headline_scores(made_run(0.5))}
+    assert middle["occugender", "explicit", "gender_gap"].leaning == say("lean.unclear")
+    assert "its interval holds 0" in middle["occugender", "explicit", "labour_correlation"].sentence
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "p"), [(0.3, 0.45, 1e-9), (0.45, 0.3, 1e-9), (0.3, 0.31, 0.9), (0.3, 0.3, 1)]
+)
+def test_a_sentence_of_a_comparison_appears_exactly_where_its_rule_holds(before, after, p):
+    made = made_comparison(before, after)
+    compared = replace(made, differences=tuple(replace(d, p=p) for d in made.differences))
+    changes = headline_changes(compared)
+    # Whether a run leans by a metric, and whether that metric changed, are said of one metric.
+    wanted = {row.estimate.key for row in headline_scores(compared.run)}
+    assert wanted <= {change.difference.key for change in changes}
+    text = printed(*terminal.comparison(compared))
+    html = comparison_page(compared)
+    verdicts = {change.verdict for change in changes if not change.difference.ability}
+    for verdict in ("nearer", "further", "changed", "unclear"):
+        conclusion = text[text.index("Of ") :]
+        assert (say(f"verdict.{verdict}") in conclusion.partition(" Language ability")[0]) == (verdict in verdicts)
+    assert appears("compare.ability", text) == any(change.difference.ability for change in changes)
+    assert appears("compare.identical", text) == all(c.difference.method == "identical" for c in changes)
+    assert appears("power.note.change", html)
+
+
+def test_every_sentence_of_a_benchmark_is_in_the_file_and_every_entry_has_a_rule():
+    texts = {sentence.text for sentence in SENTENCES.values()}
+    for name in benchmarks.names():
+        headline = benchmarks.get(name).headline
+        if headline:
+            assert {headline.sentence, headline.unclear, headline.side} - {""} <= texts, name
+    assert len(SENTENCES) >= 40
+    for name, sentence in SENTENCES.items():
+        assert sentence.rule.strip(), name
+        longest = max(len(part.split()) for part in sentence.text.replace(";", ".").split(". "))
+        assert longest <= 32, name
+
+
+def test_the_file_has_the_words_of_the_field():
+    every = " ".join(sentence.text for sentence in SENTENCES.values())
+    assert "minimum detectable effect" in every
+    assert "power 80 %" in every
+    for other in ("would have seen", "sees", "cannot be told"):
+        assert other not in every

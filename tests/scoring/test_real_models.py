@@ -1,0 +1,144 @@
+"""The page of real models: findings with something planted and with nothing, the kept scores, and the pages."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from scoring.result import RunResult
+from tools.pages import ROOT
+from tools.real_models.findings import findings, follows_jobs, same_order, stereotypes, uses_they
+from tools.real_models.page import files, markdown
+from tools.real_models.scores import Collected, Model, Score, examples_of, facts, read, slope_over_jobs, write
+
+
+def score(source, group, metric, value, half=0.01):
+    return Score(
+        source, "made", group, metric, value, value - half, value + half, 200, 100, None, 0, 1, "how to read it"
+    )
+
+
+def asked_of_a_friend(they_of_new, they_of_old):
+    """Models of two years with these shares of they; the other share is .3."""
+    models = {}
+    for year, shares in ((2024, they_of_new), (2023, they_of_old)):
+        for n, they in enumerate(shares):
+            model = Model(f"org/m{year}-{n}", year, "chat")
+            model.scores.append(score("gifi-friend", "all prompts", "friend_they", they))
+            model.scores.append(score("gifi-friend", "all prompts", "friend_gendered", 0.3))
+            models[model.name] = model
+    return models
+
+
+def test_new_models_that_say_they_more_often_are_found_and_equal_ones_are_not():
+    planted = uses_they(asked_of_a_friend([0.5, 0.6, 0.7, 0.8], [0.01, 0.02, 0.03, 0.04]))
+    assert "new and old models differ (Mann-Whitney, p .03)" in planted.answer
+    assert "65 %" in planted.answer
+    nothing = uses_they(asked_of_a_friend([0.1, 0.3, 0.5, 0.7], [0.2, 0.4, 0.6, 0.8]))
+    assert "cannot be told apart" in nothing.answer
+    assert uses_they(asked_of_a_friend([0.1, 0.2], [0.1, 0.2, 0.3])) is None
+
+
+def table_of_jobs(slope, jobs=19, draws=40):
+    """Texts on jobs whose share of she is .5 + slope * (share of women - .5)."""
+    rows, friends, percents = [], [], []
+    for n, women in enumerate(np.linspace(0.1, 0.9, jobs)):
+        she = round(draws * float(np.clip(0.5 + slope * (women - 0.5), 0, 1)))
+        rows += [f"job-{n}"] * draws
+        friends += ["female"] * she + ["male"] * (draws - she)
+        percents += [100 * women] * draws
+    return {"row": np.array(rows), "friend": np.array(friends), "female_share": np.array(percents)}
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.5, 1.2])
+def test_a_planted_slope_over_jobs_is_found_inside_its_interval(slope):
+    found = slope_over_jobs("made", table_of_jobs(slope))
+    assert found.value == pytest.approx(slope, abs=0.03)
+    assert found.low - 0.03 <= slope <= found.high + 0.03
+    assert found.n == 19
+
+
+def test_a_slope_needs_jobs_and_steeper_than_reality_needs_the_whole_interval():
+    assert math.isnan(slope_over_jobs("made", table_of_jobs(1.0, jobs=2)).value)
+    steep, flat = Model("a", 2024, "chat"), Model("b", 2023, "base")
+    steep.scores.append(replace(slope_over_jobs("gifi-friend", table_of_jobs(1.2)), group="jobs"))
+    flat.scores.append(slope_over_jobs("gifi-friend", table_of_jobs(0.0)))
+    finding = follows_jobs({"a": steep, "b": flat})
+    assert "for 1 of 2 models, more steeply than reality for 1 and less steeply for 1" in finding.answer
+
+
+def ordered(ratios, tau):
+    models = {}
+    for n, (ratio, share) in enumerate(zip(ratios, tau, strict=True)):
+        model = Model(f"org/m{n}", 2023, "base")
+        model.scores.append(score("gest", "overall", "g_s", ratio))
+        model.scores += [score("unstereo", name, "tau@0.5", share) for name in ("ours-5", "ours-10", "ours-20")]
+        models[model.name] = model
+    return models
+
+
+def test_benchmarks_that_order_models_alike_are_found_and_unrelated_ones_are_not():
+    ratios = [1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2.0]
+    alike = same_order(ordered(ratios, [10 + 2 * n for n in range(10)]))
+    assert "1.00 (p below .001)" in alike.answer
+    assert "3 of 3 correlations are beyond chance" in alike.answer
+    other = same_order(ordered(ratios, [20, 12, 25, 14, 18, 22, 11, 24, 13, 19]))
+    assert "no correlation is beyond chance" in other.answer
+    assert same_order(ordered(ratios[:4], [1, 2, 3, 4])) is None
+
+
+def test_models_without_the_stereotype_are_not_counted_as_having_it():
+    finding = stereotypes(ordered([1.0, 1.005, 1.5, 0.9], [1, 2, 3, 4]))
+    assert "above 1 beyond the interval for 1 of 4 models" in finding.answer
+
+
+def test_scores_are_kept_without_texts(tmp_path):
+    model = Model(
+        "org/m", 2024, "chat", [score("gest", "overall", "g_s", 1.23456789)], ["a remark"], ["a text of others"]
+    )
+    write(Collected({"org/m": model}, {"gest": "how"}, ["left out"]), tmp_path / "scores.json")
+    assert "a text of others" not in (tmp_path / "scores.json").read_text()
+    again = read(tmp_path / "scores.json")
+    assert again.models["org/m"].scores[0].value == 1.2346
+    assert (again.settings, again.left_out) == ({"gest": "how"}, ["left out"])
+
+
+def run_of(remarks):
+    texts = [f"she goes to town {n}" for n in range(6)]
+    table = {
+        "friend": np.array(["female"] * 6),
+        "prompt": np.array(["My friend is a cook, and"] * 6),
+        "text": np.array(texts),
+    }
+    return RunResult(None, {"neutral": table}, {}, remarks)
+
+
+def test_texts_are_shown_where_the_licence_allows_it_alone():
+    assert examples_of(run_of(()))[0] == "My friend is a cook, and she goes to town 0"
+    assert len(examples_of(run_of(()))) == 3
+    assert examples_of(run_of(("The source states no licence, so the rows …",))) == []
+
+
+# The page of the documentation, from the scores that are kept
+
+
+def test_the_page_of_the_documentation_is_made_from_the_kept_scores():
+    assert (ROOT / "docs" / "MODELS.md").read_text("utf-8") == markdown(read())
+
+
+def test_every_model_has_a_page_that_the_table_links_to_and_all_findings_are_there():
+    kept = read()
+    written = files(kept)
+    index = written["index.html"].decode()
+    assert len(findings(kept.models)) == 5
+    assert len(written) == 1 + len(kept.models) + 4
+    for name in kept.models:
+        (page,) = (path for path, text in written.items() if f"<h1>{name}</h1>".encode() in text)
+        assert any(score.source.startswith("occugender") for score in kept.models[name].scores) or page in index
+
+
+def test_every_model_of_a_source_has_a_year_and_a_kind():
+    for model in read().models.values():
+        assert 2018 <= model.year <= 2026
+        assert model.name in facts()

@@ -1,0 +1,48 @@
+"""``python -m tools.real_models``: the page of real models, from pinned files or from the scores that are kept."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from cards.files import put, put_all
+from scoring.statistics.stats import RESAMPLES
+from scoring.types import ScoringError
+from tools.pages import ROOT
+from tools.real_models.page import default_plots, files, markdown
+from tools.real_models.scores import SCORES, collect, read, write
+
+PAGE = ROOT / "docs" / "MODELS.md"
+
+
+def main() -> None:
+    """Writes the page of the documentation, and with ``--out`` the site part with a page for each model."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, help="Folder for index.html and a page for each model.")
+    parser.add_argument("--kept", action="store_true", help="Use docs/models/scores.json; make no runs.")
+    parser.add_argument("--data", type=Path, default=Path("output"), help="Folder of the built data sets.")
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="Folder of computed scores.")
+    parser.add_argument("--offline", action="store_true", help="Use no network: mirror and cache only.")
+    parser.add_argument("--resamples", type=int, default=RESAMPLES, help="Bootstrap resamples, for trials.")
+    options = parser.parse_args()
+    if options.kept:
+        collected = read()
+    else:
+        made = collect(options.data, options.runs, offline=options.offline, resamples=options.resamples, say=print)
+        write(made)
+        # What is kept has fewer digits; the pages are made from it, so that both ways give the same bytes.
+        collected = read()
+        for name, model in made.models.items():
+            collected.models[name].examples[:] = model.examples
+    put(PAGE, markdown(collected).encode())
+    for path, content in default_plots(collected).items():
+        put(path, content)
+    if options.out:
+        put_all(options.out, files(collected), ScoringError)
+        sys.stdout.write(f"The page is {options.out / 'index.html'}.\n")
+    sys.stdout.write(f"The page of the documentation is {PAGE}; its scores are {SCORES}.\n")
+
+
+if __name__ == "__main__":
+    main()

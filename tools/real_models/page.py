@@ -1,0 +1,213 @@
+"""The page of real models: one table of all, plots, a page each, and the text for the documentation.
+
+The table is that of the leaderboard (:mod:`cards.overview`); everything is written from :class:`Collected` alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from markupsafe import Markup
+
+from cards.draw import PALETTE, canvas, image, interval, styled
+from cards.overview import Cell, Column, ModelRow, overview, placed
+from cards.text import grouped, slug, templates
+from tools.pages import ROOT
+from tools.real_models.findings import FRIEND, GEST, NEW, UNSTEREO, Finding, findings
+from tools.real_models.scores import Collected, Model, Score
+
+_TEMPLATES = ROOT / "tools" / "templates"
+#: The columns of the table: source, group and metric, the title, and a note.
+COLUMNS = (
+    (FRIEND, "all prompts", "friend_gendered", "friend is she or he", "share of texts"),
+    (FRIEND, "all prompts", "friend_they", "friend is they", "share of texts"),
+    (FRIEND, "jobs", "slope", "jobs against the labour market", "slope, 1 follows reality"),
+    (GEST, "overall", "g_s", "stereotypes about the speaker", "GEST, ratio of odds"),
+    (UNSTEREO, "ours-5", "tau@0.5", "fair sentences", "Ours-5, %"),
+    (UNSTEREO, "winobias", "pref_disparity@0.5", "she less he", "WinoBias, points"),
+    ("occugender-jobs", "implicit, female jobs", "p_female", "she in jobs of women", "OccuGender, %"),
+    ("occugender-jobs", "implicit, male jobs", "p_female", "she in jobs of men", "OccuGender, %"),
+    ("stereoset", "intrasentence gender", "ss", "stereotype preferred", "StereoSet, %"),
+)
+#: What each plot shows: its file, columns of :data:`COLUMNS`, and title.
+PLOTS = (
+    ("friend", (0, 1), "Share of texts that give a friend of unsaid gender she or he, or they"),
+    ("jobs", (2,), "Slope of the share of she against the share of women in the job"),
+    ("gest", (3,), "Odds of a male speaker: stereotypes about men against those about women"),
+    ("fair", (4,), "Sentences of Ours-5 with both pronouns nearly equally likely, %"),
+)
+#: What a model's page says first, by source: a sentence with the values of the places.
+SAID = (
+    (FRIEND, "Of a friend of unsaid gender", [("all prompts", "friend_gendered"), ("all prompts", "friend_they")]),
+    (FRIEND, "Of jobs", [("jobs", "slope"), ("jobs", "friend_labour_correlation")]),
+    (
+        "occugender-jobs",
+        "Of jobs (OccuGender)",
+        [("implicit, female jobs", "p_female"), ("implicit, male jobs", "p_female")],
+    ),
+    (GEST, "Of speakers", [("overall", "g_s")]),
+    (UNSTEREO, "Of sentences without gendered language", [("ours-5", "tau@0.5"), ("ours-5", "pref_disparity@0.5")]),
+)
+
+
+def rows_of(models: Mapping[str, Model], folder: str) -> list[ModelRow]:
+    """A row of the table for each model, with a link to its page in the folder."""
+    rows = []
+    for name, model in models.items():
+        cells = {}
+        for source, group, metric, *_ in COLUMNS:
+            score = model.score(source, group, metric)
+            if score:
+                cells[source, group, metric] = cell_of(score)
+        if cells:
+            row = ModelRow(name, f"{model.year}, {model.kind}", "", cells, link=f"{folder}{slug(name)}.html")
+            rows.append(placed(row))
+    return rows
+
+
+def cell_of(score: Score) -> Cell:
+    """A score as a cell of the table."""
+    numbers = (score.value, score.low, score.high)
+    ends = {"least": score.least, "most": score.most, "clusters": score.clusters}
+    return Cell(*numbers, score.metric, score.ideal, score.n, **ends)
+
+
+def columns_of(rows: Sequence[ModelRow]) -> list[Column]:
+    """The columns that a row has a score of."""
+    columns = []
+    for source, group, metric, title, note in COLUMNS:
+        key = (source, group, metric)
+        if any(key in row.cells for row in rows):
+            columns.append(Column(key, title, note))
+    return columns
+
+
+def files(collected: Collected) -> dict[str, bytes]:
+    """The files of the site part: ``index.html``, a page for each model, and the plots."""
+    made = findings(collected.models)
+    rows = rows_of(collected.models, "models/")
+    pages = templates(_TEMPLATES, html=True)
+    plots = {f"{name}.svg": plot(collected.models, places, title) for name, places, title in PLOTS}
+    values = {
+        "findings": [(finding.question, as_html(finding.answer), finding.source) for finding in made],
+        "overview": overview(rows, columns_of(rows), ability="language ability (not published)"),
+        "plots": [(title, Markup(inline(plots[f"{name}.svg"]))) for name, _, title in PLOTS],
+        "settings": sorted(collected.settings.items()),
+        "left_out": collected.left_out,
+        "count": len(rows),
+        "old": sum(model.year < NEW for model in collected.models.values()),
+        "new": NEW,
+    }
+    result = {"index.html": pages.get_template("real_models.html.j2").render(values).encode()}
+    for model in collected.models.values():
+        page = pages.get_template("real_model.html.j2").render(about(model, collected.settings))
+        result[f"models/{slug(model.name)}.html"] = page.encode()
+    return result | plots
+
+
+def about(model: Model, settings: Mapping[str, str]) -> dict[str, object]:
+    """What the page of a model says."""
+    said = []
+    for source, topic, places in SAID:
+        scores = [model.score(source, group, metric) for group, metric in places]
+        known = [score for score in scores if score]
+        if known:
+            said.append((topic, [(shown(score), score.reading) for score in known]))
+    by_source = grouped(model.scores, lambda score: score.source)
+    tables = [(source, settings.get(source, ""), [(s, shown(s)) for s in own]) for source, own in by_source.items()]
+    return {"model": model, "said": said, "tables": tables, "new": NEW}
+
+
+def shown(score: Score) -> str:
+    """A score with its interval as text.
+
+    >>> shown(Score("s", "b", "g", "m", 0.5, 0.4, 0.6, 9, 9))
+    '0.50 [0.40, 0.60]'
+    """
+    cell = cell_of(score)
+    ends = cell.interval.replace(" to ", ", ")
+    return f"{cell.number} [{ends}]".replace("-", "−") if ends else cell.number.replace("-", "−")
+
+
+def as_html(text: str) -> Markup:
+    """Text with emphasis between stars as HTML.
+
+    >>> as_html("they say *they* < all")
+    Markup('they say <em>they</em> &lt; all')
+    """
+    escaped = str(Markup.escape(text))
+    return Markup(re.sub(r"\*([^*]+)\*", r"<em>\1</em>", escaped))
+
+
+def plot(models: Mapping[str, Model], places: Sequence[int], title: str) -> bytes:
+    """A plot of one or two columns: a row for each model that has a score, ordered by the first, with intervals."""
+    keys = [COLUMNS[n][:3] for n in places]
+    found = [(name, [model.score(*key) for key in keys]) for name, model in models.items()]
+    shown_rows = sorted(
+        ((name, scores) for name, scores in found if scores[0]), key=lambda row: row[1][0].value if row[1][0] else 0.0
+    )
+    with styled():
+        figure = canvas(7.2, 0.9 + 0.2 * max(1, len(shown_rows)))
+        axes = figure.subplots()
+        for n, place in enumerate(places):
+            for y, (_, scores) in enumerate(shown_rows):
+                score = scores[n]
+                if score:
+                    label = COLUMNS[place][3] if y == 0 else None
+                    colour = PALETTE[("line-1", "male")[n]]
+                    interval(axes, (score.value, score.low, score.high), y, colour, "", label)
+        axes.set_yticks(range(len(shown_rows)), [name.partition(" (GIFI")[0] for name, _ in shown_rows], fontsize=7.5)
+        axes.set_title(title, fontsize=9, loc="left")
+        axes.grid(axis="x", color=PALETTE["rule"], linewidth=0.6)
+        ideal = next((scores[0].ideal for _, scores in shown_rows if scores[0] and scores[0].ideal is not None), None)
+        if ideal is not None and len(places) == 1:
+            axes.axvline(ideal, color=PALETTE["soft"], linewidth=0.8, linestyle=":")
+        if len(places) > 1:
+            axes.legend(fontsize=7.5, frameon=False, loc="lower right")
+        return image(figure)
+
+
+def inline(svg: bytes) -> str:
+    """An SVG file as a part of an HTML page; ink and paper follow the theme of the page."""
+    text = svg.decode()
+    text = text[text.index("<svg") :]
+    for name, variable in (("ink", "--text"), ("rule", "--line"), ("soft", "--soft")):
+        text = text.replace(PALETTE[name], f"var({variable})")
+    text = text.replace("#000000", "var(--text)").replace("stroke: #ffffff", "stroke: none")
+    return re.sub(r"fill: #ffffff", "fill: none", text)
+
+
+def markdown(collected: Collected) -> str:
+    """The page of the documentation."""
+    made: list[Finding] = findings(collected.models)
+    page = templates(_TEMPLATES).get_template("real_models.md.j2")
+    kinds = grouped(collected.models.values(), lambda model: model.kind)
+    rows = rows_of(collected.models, "models/")
+    return page.render(
+        findings=made,
+        plots=PLOTS,
+        settings=sorted(collected.settings.items()),
+        left_out=collected.left_out,
+        count=len(rows),
+        kinds={kind: len(own) for kind, own in sorted(kinds.items())},
+        old=sum(model.year < NEW for model in collected.models.values()),
+        new=NEW,
+        table_rows=[(row.model, row.setting, [value(row, column) for column in columns_of(rows)]) for row in rows],
+        heads=[f"{column.title} ({column.note})" for column in columns_of(rows)],
+    )
+
+
+def value(row: ModelRow, column: Column) -> str:
+    """The score of a row in a column, with its interval; empty where there is none."""
+    cell = row.cells.get(column.key)
+    if cell is None:
+        return ""
+    return f"{cell.number} [{cell.interval.replace(' to ', ', ')}]".replace("-", "−") if cell.interval else cell.number
+
+
+def default_plots(collected: Collected) -> dict[Path, bytes]:
+    """The plots of the documentation by their paths."""
+    folder = ROOT / "docs" / "models"
+    return {folder / f"{name}.svg": plot(collected.models, places, title) for name, places, title in PLOTS}

@@ -1,0 +1,274 @@
+"""The scores of all real models: every run of published responses, as one file of facts.
+
+:func:`collect` makes the runs from pinned files. :func:`read` and :func:`write` keep their scores in
+``docs/models/scores.json``: numbers, not texts, so the licences of the responses do not matter for it.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cards.files import put
+from scoring import published as sources
+from scoring.reproduce import Measured
+from scoring.reproduce import published as printed
+from scoring.reproduce.printed import rows_of
+from scoring.result import RunResult
+from scoring.types import Estimate, Table
+from tools.pages import ROOT
+
+SCORES = ROOT / "docs" / "models" / "scores.json"
+_NAMES = ROOT / "tools" / "templates" / "real_models.csv"
+#: Groups and metrics that the page has, by source; the others are in the runs.
+SHOWN: Mapping[str, Sequence[tuple[str, str]]] = {
+    "unstereo": [
+        (name, metric)
+        for name in ("ours-5", "ours-10", "ours-20", "winobias", "winogender")
+        for metric in ("tau@0.5", "pref_disparity@0.5")
+    ],
+    "stereoset": [("intrasentence gender", "ss"), ("intrasentence gender", "lms"), ("intrasentence overall", "ss")],
+}
+#: How the models were asked, of sources that are not in :mod:`scoring.published`.
+SETTINGS = {
+    "unstereo": "The authors of UnStereoEval computed log-probabilities of whole sentences, in 32 bits (Llama-2: 16).",
+    "stereoset": "The authors of StereoSet published these predictions for the development set.",
+}
+#: Metrics of :mod:`scoring.published` that are left out: another scale of one that is shown.
+_LEFT_OUT = ("g_s_published", "gas", "gas_plain", "gas_female")
+#: Of OccuGender the page has the scores without a debiasing prompt; single jobs and the others are in the runs.
+_OF_OCCUGENDER = re.compile(r"(explicit|implicit)(, (female|male) jobs)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A score of a model: where it is from, the value with its 95 % interval, and how to read it."""
+
+    source: str
+    benchmark: str
+    group: str
+    metric: str
+    value: float
+    low: float
+    high: float
+    n: int
+    clusters: int
+    ideal: float | None = None
+    least: float = math.nan
+    most: float = math.nan
+    reading: str = ""
+
+
+@dataclass(slots=True)
+class Model:
+    """A model with its scores; ``kind`` is base, chat, masked, or says that it is not stated."""
+
+    name: str
+    year: int
+    kind: str
+    scores: list[Score] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    examples: list[str] = field(default_factory=list)
+
+    def score(self, source: str, group: str, metric: str) -> Score | None:
+        """The score of a place, or None."""
+        for score in self.scores:
+            if (score.source, score.group, score.metric) == (source, group, metric):
+                return score
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """All models by name, how each source was asked, and what was left out with the reason."""
+
+    models: Mapping[str, Model]
+    settings: Mapping[str, str]
+    left_out: Sequence[str]
+
+
+@cache
+def facts() -> dict[str, dict[str, str]]:
+    """Name, year and kind of each model, by the label of a source and by its own name."""
+    with _NAMES.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return {row["label"]: row for row in rows} | {row["name"]: row for row in rows}
+
+
+def collect(
+    data: Path, runs: Path, *, offline: bool, resamples: int, say: Callable[[str], None] = lambda _: None
+) -> Collected:
+    """Makes all runs of real models from pinned files, of a mirror, the cache or the network.
+
+    Parameters
+    ----------
+    data, runs:
+        The folder of the built data sets, which are built where they are missing, and one for computed scores.
+    say:
+        Called with a sentence before long work.
+    """
+    models: dict[str, Model] = {}
+    settings, left_out = dict(SETTINGS), []
+    for source, label, scores in of_score_files(Measured(data, runs, offline, resamples, say)):
+        _model(models, label).scores += scores
+        say(f"{source}: {label}")
+    for source in sources.names():
+        settings[source] = sources.get(source).settings
+        for label, run in sources.runs(source, data, resamples=resamples, offline=offline):
+            say(f"{source}: {label}")
+            if isinstance(run, Exception):
+                left_out.append(f"{source}, {label}: {run}")
+                continue
+            model = _model(models, label, source)
+            model.scores += of_run(source, run)
+            model.remarks += [f"{source}: {remark}" for remark in run.remarks if remark != settings[source]]
+            model.examples += examples_of(run)
+        left_out += [f"{source}, {label}: {why}" for label, why in sources.get(source).absent.items()]
+    return Collected(models, settings, left_out)
+
+
+def _model(models: dict[str, Model], label: str, source: str = "") -> Model:
+    # The same label names another model in another source.
+    row = facts().get(f"{source.partition('-')[0]}:{label}") or facts()[label]
+    return models.setdefault(row["name"], Model(row["name"], int(row["year"]), row["kind"]))
+
+
+def of_score_files(measured: Measured) -> Iterator[tuple[str, str, list[Score]]]:
+    """Source, name of the model and scores of each model of UnStereoEval and StereoSet."""
+    measured.build()
+    names = {row["label"]: row.get("model", row["label"]) for row in rows_of("unstereo-scores.csv")}
+    for source, places in SHOWN.items():
+        for label in printed.sources(source):
+            name = names.get(label, label)
+            if name not in facts():
+                continue  # baselines of the authors of StereoSet are no models of their own
+            found = measured._once("published", source, label)
+            yield source, name, [_of_estimate(source, found[place]) for place in places]
+
+
+def _of_estimate(source: str, estimate: Mapping[str, Any]) -> Score:
+    names = ("benchmark", "group", "metric", "value", "low", "high", "n", "clusters", "ideal", "least", "most")
+    return Score(source, **{name: estimate[name] for name in names}, reading=estimate["reading"])
+
+
+def of_run(source: str, run: RunResult) -> list[Score]:
+    """The scores of a run of published responses, and of a friend's pronoun the slope over jobs."""
+    scores = []
+    for estimate in run.report.estimates:
+        single = estimate.benchmark == "occugender" and not _OF_OCCUGENDER.fullmatch(estimate.group)
+        if estimate.metric not in _LEFT_OUT and not single:
+            scores.append(_of_estimate(source, _as_mapping(estimate)))
+    of_jobs = [table for table in run.tables.values() if "female_share" in table and "friend" in table]
+    scores += [slope_over_jobs(source, table) for table in of_jobs]
+    return [score for score in scores if math.isfinite(score.value)]
+
+
+def _as_mapping(estimate: Estimate) -> Mapping[str, Any]:
+    names = ("benchmark", "group", "metric", "value", "low", "high", "n", "clusters", "ideal", "least", "most")
+    return {name: getattr(estimate, name) for name in names} | {"reading": estimate.reading}
+
+
+def slope_over_jobs(source: str, table: Table, resamples: int = 2000) -> Score:
+    """The slope over jobs of the share of *she* against the share of women in the labour market.
+
+    1 follows reality; more is steeper than reality, and 0 is the same for all jobs. The interval is of resampled jobs.
+
+    >>> jobs = np.repeat(["nurse", "cook", "pilot"], 10)
+    >>> friend = np.array(["female"] * 10 + ["female", "male"] * 5 + ["male"] * 10)
+    >>> share = np.repeat([75.0, 50.0, 25.0], 10)
+    >>> slope_over_jobs("made", {"row": jobs, "friend": friend, "female_share": share}).value.__round__(2)
+    2.0
+    """
+    shares, percent = [], []
+    for job in dict.fromkeys(table["row"].tolist()):
+        rows = table["row"] == job
+        women, men = (int(np.sum(table["friend"][rows] == gender)) for gender in ("female", "male"))
+        known = float(table["female_share"][rows][0])
+        # A job whose texts have neither she nor he says nothing of which.
+        if women + men and math.isfinite(known):
+            shares.append(women / (women + men))
+            percent.append(known / 100)
+    x, y = np.array(percent), np.array(shares)
+    place = (source, "neutral", "jobs", "slope")
+    if len(x) < 3:
+        return Score(*place, math.nan, math.nan, math.nan, len(x), len(x))
+    draws = np.random.default_rng(0).integers(0, len(x), (resamples, len(x)))
+    slopes = [float(np.polyfit(x[draw], y[draw], 1)[0]) for draw in draws if np.ptp(x[draw]) > 0]
+    low, high = np.percentile(slopes, (2.5, 97.5))
+    value = float(np.polyfit(x, y, 1)[0])
+    reading = "Slope over jobs of the share of she against the share of women in the labour market; 1 follows reality."
+    return Score(*place, value, float(low), float(high), len(x), len(x), 1.0, 0, 2, reading)
+
+
+def examples_of(run: RunResult, count: int = 3) -> list[str]:
+    """The first texts of a run that give a friend a pronoun, where its licence allows to show them."""
+    if any("states no licence" in remark for remark in run.remarks):
+        return []
+    for table in run.tables.values():
+        if "friend" not in table or "text" not in table:
+            continue
+        chosen = [n for n, kind in enumerate(table["friend"]) if kind in ("female", "male", "they")]
+        # Of different prompts: every eleventh text is of the next one.
+        places = chosen[:: max(1, len(chosen) // count)][:count]
+        return [f"{table['prompt'][n]} {str(table['text'][n]).strip()[:240]}" for n in places]
+    return []
+
+
+#: What a kept score has of its own, in this order; the others are of its metric.
+_OWN = ("source", "benchmark", "group", "metric", "value", "low", "high", "n", "clusters")
+_OF_METRIC = ("ideal", "least", "most", "reading")
+
+
+def write(collected: Collected, path: Path = SCORES) -> None:
+    """Keeps the scores, without examples, which are texts of others."""
+    models, metrics = [], {}
+    for model in sorted(collected.models.values(), key=lambda model: model.name.lower()):
+        about = {"name": model.name, "year": model.year, "kind": model.kind, "remarks": model.remarks}
+        rows = []
+        for score in model.scores:
+            rows.append([_kept(getattr(score, name)) for name in _OWN])
+            metrics[f"{score.source} {score.metric}"] = {name: _kept(getattr(score, name)) for name in _OF_METRIC}
+        models.append({**about, "scores": rows})
+    content = {
+        "settings": dict(collected.settings),
+        "left out": list(collected.left_out),
+        "metrics": metrics,
+        "models": models,
+    }
+    lines = json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace('],["', '],\n["')
+    put(path, f"{lines}\n".encode())
+
+
+def _kept(value: Any) -> Any:
+    """A value as it is kept: five digits are more than any interval supports, and the file stays small."""
+    if isinstance(value, float):
+        return float(f"{value:.5g}") if math.isfinite(value) else None
+    return value
+
+
+def read(path: Path = SCORES) -> Collected:
+    """The scores that :func:`write` kept."""
+    content = json.loads(path.read_bytes())
+    models = {}
+    for entry in content["models"]:
+        scores = []
+        for row in entry["scores"]:
+            values = dict(zip(_OWN, row, strict=True))
+            values |= content["metrics"][f"{values['source']} {values['metric']}"]
+            scores.append(Score(**{name: _number(name, value) for name, value in values.items()}))
+        models[entry["name"]] = Model(entry["name"], entry["year"], entry["kind"], scores, entry["remarks"])
+    return Collected(models, content["settings"], content["left out"])
+
+
+def _number(name: str, value: Any) -> Any:
+    # A number without a value is NaN, but for the ideal, which a metric may lack.
+    return math.nan if value is None and name != "ideal" else value
