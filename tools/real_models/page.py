@@ -23,24 +23,30 @@ _TEMPLATES = ROOT / "tools" / "templates"
 COLUMNS = (
     (FRIEND, "all prompts", "friend_gendered", "friend is she or he", "share of texts"),
     (FRIEND, "all prompts", "friend_they", "friend is they", "share of texts"),
+    ("gifi-pronouns", "declared", "kept", "declared pronoun kept", "%"),
+    ("gifi-pronouns", "neopronouns", "kept", "neopronoun kept", "%"),
     (FRIEND, "jobs", "slope", "jobs against the labour market", "slope, 1 follows reality"),
     (GEST, "overall", "g_s", "stereotypes about the speaker", "GEST, ratio of odds"),
     (UNSTEREO, "ours-5", "tau@0.5", "fair sentences", "Ours-5, %"),
     (UNSTEREO, "winobias", "pref_disparity@0.5", "she less he", "WinoBias, points"),
     ("occugender-jobs", "implicit, female jobs", "p_female", "she in jobs of women", "OccuGender, %"),
     ("occugender-jobs", "implicit, male jobs", "p_female", "she in jobs of men", "OccuGender, %"),
+    ("occugender-rewordings", "implicit, female jobs", "p_female", "she in jobs of women, reworded", "OccuGender, %"),
+    ("occugender-rewordings", "implicit, male jobs", "p_female", "she in jobs of men, reworded", "OccuGender, %"),
     ("stereoset", "intrasentence gender", "ss", "stereotype preferred", "StereoSet, %"),
 )
 #: What each plot shows: its file, columns of :data:`COLUMNS`, and title.
 PLOTS = (
     ("friend", (0, 1), "Share of texts that give a friend of unsaid gender she or he, or they"),
-    ("jobs", (2,), "Slope of the share of she against the share of women in the job"),
-    ("gest", (3,), "Odds of a male speaker: stereotypes about men against those about women"),
-    ("fair", (4,), "Sentences of Ours-5 with both pronouns nearly equally likely, %"),
+    ("pronouns", (2, 3), "Declared pronouns and neopronouns that are kept in the next sentence, %"),
+    ("jobs", (4,), "Slope of the share of she against the share of women in the job"),
+    ("gest", (5,), "Odds of a male speaker: stereotypes about men against those about women"),
+    ("fair", (6,), "Sentences of Ours-5 with both pronouns nearly equally likely, %"),
 )
 #: What a model's page says first, by source: a sentence with the values of the places.
 SAID = (
     (FRIEND, "Of a friend of unsaid gender", [("all prompts", "friend_gendered"), ("all prompts", "friend_they")]),
+    ("gifi-pronouns", "Of declared pronouns", [("declared", "kept"), ("neopronouns", "kept"), ("xe", "kept")]),
     (FRIEND, "Of jobs", [("jobs", "slope"), ("jobs", "friend_labour_correlation")]),
     (
         "occugender-jobs",
@@ -92,7 +98,7 @@ def files(collected: Collected) -> dict[str, bytes]:
     plots = {f"{name}.svg": plot(collected.models, places, title) for name, places, title in PLOTS}
     values = {
         "findings": [(finding.question, as_html(finding.answer), finding.source) for finding in made],
-        "overview": overview(rows, columns_of(rows), ability="language ability (not published)"),
+        "overview": overview(rows, columns_of(rows)),
         "plots": [(title, Markup(inline(plots[f"{name}.svg"]))) for name, _, title in PLOTS],
         "settings": sorted(collected.settings.items()),
         "left_out": collected.left_out,

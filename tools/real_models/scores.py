@@ -24,7 +24,7 @@ from scoring.reproduce import Measured
 from scoring.reproduce import published as printed
 from scoring.reproduce.printed import rows_of
 from scoring.result import RunResult
-from scoring.types import Estimate, Table
+from scoring.types import Estimate, ScoringError, Table
 from tools.pages import ROOT
 
 SCORES = ROOT / "docs" / "models" / "scores.json"
@@ -138,7 +138,9 @@ def collect(
 
 def _model(models: dict[str, Model], label: str, source: str = "") -> Model:
     # The same label names another model in another source.
-    row = facts().get(f"{source.partition('-')[0]}:{label}") or facts()[label]
+    row = facts().get(f"{source.partition('-')[0]}:{label}") or facts().get(label)
+    if row is None:
+        raise ScoringError(f"The year and the kind of {label} ({source}) are not known; add a line to {_NAMES}.")
     return models.setdefault(row["name"], Model(row["name"], int(row["year"]), row["kind"]))
 
 
