@@ -171,8 +171,8 @@ def summary(seeds: int, models: list[Path]) -> dict[str, Any]:
         for kind, path in BUNDLED.items()
     }
     for path in models:
-        network: Any = CLASSES["causal"].from_pretrained(path).float().eval()
-        real[path.name] = _asked(Model(network, AutoTokenizer.from_pretrained(path), kind="causal", name=path.name))
+        trained = CLASSES["causal"].from_pretrained(path).float().eval()
+        real[path.name] = _asked(Model(trained, AutoTokenizer.from_pretrained(path), kind="causal", name=path.name))
     shown = {
         name: {"better than chance": one.speaks, "order": one.order, "gain, nats": round(one.unigram - one.nats, 3)}
         for name, one in real.items()
