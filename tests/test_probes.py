@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+import torch
+import typer
+from rich.console import Console
 from typer.testing import CliRunner
 
 import probes
 from builders import datasets
+from cards.options import ended
 from mitigation import recipes
 from scoring import benchmarks
+from tests.helpers import ROOT
 
 RUNNER = CliRunner()
 
@@ -101,3 +108,36 @@ except Exception as error:
     (line,) = done.stdout.splitlines()
     assert line.startswith("ScoringError Asking a server needs the package httpx2, which is not installed; install it")
     assert "[serve]" in line
+
+
+@pytest.mark.fault(60)
+@pytest.mark.parametrize("stream", [">&-", ">/dev/full", ">&- 2>&-"])
+def test_an_output_that_is_closed_or_full_is_no_traceback(stream):
+    command = f"{shlex.quote(sys.executable)} -m probes list {stream}"
+    done = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) <= 1, done.stderr
+    assert done.returncode == (1 if "full" in stream else 0)
+    assert ("cannot be written" in done.stderr) == ("full" in stream)
+
+
+@pytest.mark.fault(60)
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        pa.ArrowMemoryError("malloc of size 64 failed"),
+        torch.OutOfMemoryError("CUDA out of memory."),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:117] . DefaultCPUAllocator: can't allocate memory: you tried"),
+    ],
+    ids=["Python", "Arrow", "a GPU", "torch"],
+)
+def test_too_little_memory_is_one_sentence(error, capsys):
+    with pytest.raises(typer.Exit) as end, ended(Console(stderr=True)):
+        raise error
+    assert end.value.exit_code == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert "too little memory" in lines[0]
+    with pytest.raises(RuntimeError, match="another"), ended(Console(stderr=True)):
+        raise RuntimeError("another")

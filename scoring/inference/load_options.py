@@ -13,6 +13,7 @@ from typer import Argument, Option
 
 from cards.options import completing
 from cards.stored import digest
+from cards.text import without_home
 
 if TYPE_CHECKING:
     from scoring.inference.model import Model
@@ -85,7 +86,7 @@ class LoadOptions:
     exact: Annotated[bool, model_option("--exact", help="float32, one by one: repeatable, and slow.")] = False
 
     def load(self) -> Model:
-        """The loaded model, which keeps the name that the user gave.
+        """The loaded model, which keeps the name that the user gave, with ``~`` for the home directory.
 
         Raises
         ------
@@ -131,7 +132,8 @@ class LoadOptions:
             of_adapter = str(self.adapter), self.adapter_revision
             network, stamp = checkpoint.adapted(network, *of_adapter, model, base, allowed=self.allow_pickle)
         tokenizer = checkpoint.tokenizer(folder, model, code)
-        loaded = Model(network, tokenizer, kind, self.model, base, stamp, exact=self.exact, files=digest(digests))
+        name = without_home(self.model)
+        loaded = Model(network, tokenizer, kind, name, base, stamp, exact=self.exact, files=digest(digests))
         loaded.keep_measurements()
         loaded.stats.load_seconds = time.perf_counter() - started
         return loaded

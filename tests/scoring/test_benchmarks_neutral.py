@@ -2,9 +2,11 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from scoring.benchmarks import get
+from scoring.result import joint_clusters
 from scoring.tables import as_table
 from scoring.types import Request
 from tests.scoring.made import context, one_ask, replied, row
@@ -71,3 +73,21 @@ def test_metrics_of_two_prompts(metric, value):
     table = as_table(lines)
     (result,) = (m for g, m in BENCHMARK.items("clean", table) if (g.name, m.name) == ("templates", metric))
     assert result.value(table, [[1.0, 1.0]]) == pytest.approx([value])
+
+
+def test_continuations_that_begin_alike_are_one_cluster():
+    same = {"id": "a", "config": "templates", "prompt": "My friend sings, and"}
+    texts = ["I like it very much when she sings.", "I  LIKE it very much indeed.", "she sings all day long."]
+    lines = BENCHMARK.sampled.to_records(same, texts)
+    openings = [line["opening"] for line in lines]
+    assert openings == ["i like it very much", "i like it very much", "she sings all day long."]
+    assert BENCHMARK.cluster == "opening"
+    assert [line["friend"] for line in lines] == ["female", "nobody", "female"]
+
+
+def test_a_comparison_joins_what_depends_on_each_other_in_either_run():
+    run, base = np.array(["a", "b", "c", "d"]), np.array(["x", "x", "y", "z"])
+    joined = joint_clusters(run, base)
+    assert joined[0] == joined[1]
+    assert len(set(joined.tolist())) == 3
+    assert joint_clusters(run, run) is run
