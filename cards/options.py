@@ -158,7 +158,9 @@ class HelpCommand(TyperCommand):
 def _brief(names: str, text: str) -> tuple[str, str]:
     """The names of an option with N for a number, and its help; limits are said where a value is outside of them."""
     text = re.sub(r"(?:; )?(\d[\d.]*<=?)?x[<>]=?\d[\d.]*", "", text).replace("[]", "")
-    return re.sub(r" (INTEGER|FLOAT|<int|<float)( RANGE| range>|>)?", " N", names), " ".join(text.split())
+    return re.sub(
+        r" (INTEGER|FLOAT|<int|<float)( RANGE| range>|>)?", " N", names.removesuffix(" <list[str]>")
+    ), " ".join(text.split())
 
 
 def single(call: Callable[..., None], *kinds: type[Any], name: str | None = None, **groups: type[Any]) -> typer.Typer:

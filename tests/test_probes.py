@@ -18,6 +18,7 @@ import probes
 from builders import datasets
 from cards.options import ended
 from mitigation import recipes
+from mitigation.summaries import summaries
 from scoring import benchmarks
 from tests.helpers import ROOT
 
@@ -66,6 +67,18 @@ def test_the_list_has_all_registries():
     lines = RUNNER.invoke(probes.app, ["list"]).output
     for name in (*datasets.names(), *benchmarks.names(), *recipes.names(), "tiny-causal", "tiny-masked"):
         assert name in lines
+
+
+def test_the_list_waits_for_no_package_that_only_a_run_needs():
+    code = "import sys, probes, scoring; [*probes.catalogue()]; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert "numpy" in loaded
+    assert not loaded & {"torch", "transformers", "scipy", "matplotlib", "peft", "datasets"}
+
+
+def test_the_list_has_the_summary_that_each_recipe_has_itself():
+    assert summaries() == {name: recipes.get(name).summary for name in recipes.names()}
 
 
 def test_the_doctor_needs_a_folder(tmp_path):
