@@ -6,7 +6,9 @@
     ``headlines`` (benchmark to the fields of the `Headline`: the number that cards and reports show),
     ``estimates`` (a list of objects with the fields of `Estimate`, in the order of the report; ``method``
     names how the interval was computed), ``examples`` (benchmark to ``file``, ``rows`` and ``sha256``) and
-    ``sha256``, the checksum of all others (`cards.stored.checksum`). A number
+    ``sha256``, the checksum of all others (`cards.stored.checksum`). In ``environment`` are ``response key``, the
+    parts of the key of stored responses (:mod:`cards.answer_key`), and ``settings``, the options that numbers depend
+    on; both are compared before results are replaced. A number
     that is not defined is null, and ``why`` of its estimate explains it; infinities are the strings
     ``"inf"`` and ``"-inf"``. `read` gives the `Report` back.
 ``results.md``
