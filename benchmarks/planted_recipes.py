@@ -133,10 +133,10 @@ def asked(data: str, texts: Sequence[str], console: Console) -> Questions:
     add(OCCUPATIONS, pairs(NEW, NEW_TEMPLATES))
     for kind, name in (("nouns", NOUNS), ("declared", DECLARED)):
         add(name, [pair for label, pair in kept_pairs() if label == kind])
+    rows: Sequence[Row] = ()
     try:
         rows = TrainingData(data).load("biaske", "winobias", "test").rows
     except DataMissing:
-        rows = ()
         console.log("WinoBias is not built here, so its test split is left out; probes rebuild makes it.")
     for row in rows[::WINOBIAS_EVERY]:
         at = row["prompt"].index("[BLANK]")

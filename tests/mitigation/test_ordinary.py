@@ -99,7 +99,7 @@ def test_the_divergence_of_ordinary_text_is_zero_until_the_network_changes(name)
         torch.nn.init.normal_(weight, std=0.3)
     terms = {term: float(value.detach()) for term, value in batch.loss_terms(network, plan).items()}
     assert terms["l_t"] > 1e-3
-    expected = terms["l_e"] + 40 * terms["l_s1"] + 0.1 * terms["l_s2"] + 2 * terms["l_t"]
+    expected = terms["l_e"] + plan.alpha * terms["l_s1"] + plan.beta * terms["l_s2"] + 2 * terms["l_t"]
     assert terms["loss"] == pytest.approx(expected, rel=1e-5)
 
 
