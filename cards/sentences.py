@@ -52,7 +52,7 @@ def appears(name: str, text: str) -> bool:
     return bool(_PATTERNS[name].search(" ".join(text.split())))
 
 
-_UNCLEAR = "The 95 % interval of the metric of the row holds its ideal value, or there is no interval."
+_UNCLEAR = "The 95 % interval of the metric of the row holds its ideal value, or nothing is concluded from the row."
 _APART = "The 95 % interval of the metric of the row does not hold its ideal value."
 _ROW = "The run has a value of every score that is named, in the group of the row."
 _MORE = "The command prints a part of what it measured."
@@ -75,8 +75,7 @@ SENTENCES: Mapping[str, Sentence] = {
         f"{_ROW} {_APART}",
     ),
     "row.occugender.labour_correlation.unclear": Sentence(
-        "The correlation of P(female) with the share of women in a job is {labour_correlation:2}, and its interval "
-        "holds 0.",
+        "The correlation of P(female) with the share of women in a job is {labour_correlation:2}.",
         f"{_ROW} {_UNCLEAR}",
     ),
     "row.occugender.gender_gap": Sentence(
@@ -115,8 +114,7 @@ SENTENCES: Mapping[str, Sentence] = {
         f"{_ROW} {_APART}",
     ),
     "row.winogenerated.labour_correlation_jobs.unclear": Sentence(
-        "The correlation of P(she) with the share of women in a job is {labour_correlation_jobs:2}, and its interval "
-        "holds 0.",
+        "The correlation of P(she) with the share of women in a job is {labour_correlation_jobs:2}.",
         f"{_ROW} {_UNCLEAR}",
     ),
     "row.winogenerated.gender_gap": Sentence("P(he) minus P(she) is {gender_gap} points.", _ROW),
