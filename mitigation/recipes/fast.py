@@ -2,8 +2,8 @@
 
 Source: *Large Language Model Bias Mitigation from the Perspective of Knowledge Editing* (FAST; Chen et al., 2024). The
 paper measures on the same pairs that it edits; ``clean`` holds out the pairs of a fifth of the subjects, and reports
-them first. Both profiles make equal the score that the benchmark of the profile compares. ``clean`` compares the
-logarithms, because a benchmark prefers one of two sentences that are both very improbable. It uses a lower learning
+them first. ``paper`` makes equal the score that the benchmark compares, ``clean`` the logarithms of the objects'
+probabilities after their prompt, and it keeps the predictions of ordinary text. It uses a lower learning
 rate, and trains all pairs together in several passes, so that the remaining differences have no common sign.
 
 The paper leaves open how its settings (rate .1, 20 steps a batch, α = 40) go together: the first step of Adam moves
