@@ -54,7 +54,8 @@ docs: $(DOCS)/.ready
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/python -m mkdocs build --strict --quiet
 	@echo "The site is site/index.html; to search it, run: python3 -m http.server --directory site, and open http://localhost:8000"
 
-# Changes every kind of file NUMBER times, and prints what the readers do; `make test` has a fixed share of it.
+# Changes every kind of file NUMBER times, and inputs, settings and files between two commands; `make test` has a fixed
+# share of it.
 NUMBER ?= 500
 trust: $(VENV)/.dev
 	$(VENV)/bin/python -m tests.faults.trust $(NUMBER)

@@ -175,16 +175,17 @@ def catalogue() -> Iterator[str]:
     yield "Data sets (probes build):"
     yield from (f"  {name}" for name in datasets.names())
     try:
-        from mitigation import recipes
+        from mitigation.summaries import summaries
+        from scoring.catalogue import catalogue as benchmarks_and_prompts
         from scoring.inference.load_options import BUNDLED
-        from scoring.report.terminal import catalogue as benchmarks_and_prompts
     except ModuleNotFoundError as error:
         yield missing_sentence("The list of benchmarks and recipes", error.name, "score")
         return
     yield from benchmarks_and_prompts()
     yield "Recipes (probes mitigate):"
-    width = max(map(len, recipes.names()))
-    yield from (f"  {name:{width}}  {recipes.get(name).summary}" for name in recipes.names())
+    recipes = summaries()
+    width = max(map(len, recipes))
+    yield from (f"  {name:{width}}  {summary}" for name, summary in recipes.items())
     yield "Models that come with the project (far too small for any claim):"
     yield from (f"  {name}" for name in BUNDLED)
 

@@ -90,8 +90,8 @@ class Experiment:
         self.data, self.texts, self.resamples = data, texts, resamples
         self.settings = replace(fast.RECIPE.profiles["clean"], passes=passes, layer=layer)
         self.rows = pair_rows(data, ["stereoset"], "test", "gender")
-        rest, held = session.split_subjects(self.rows, self.settings)
-        edited, validation = session.split_subjects(rest, self.settings)
+        rest, held = session.split_subjects(self.rows, self.settings.held_out, self.settings.seed)
+        edited, validation = session.split_subjects(rest, self.settings.held_out, self.settings.seed)
         self.sides = dict(zip(SIDES, (validation, held, edited), strict=True))
         self.context = BenchmarkContext(self.model.kind, family=self.model.family)
         with tempfile.TemporaryDirectory() as folder:

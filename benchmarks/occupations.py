@@ -31,6 +31,13 @@ NEW = {
         "music teacher|ballet dancer|opera singer|office cleaner|silk weaver|school librarian"
     ).split("|"),
 }
+#: People whose noun says their gender, which an edit has to leave as it is.
+GENDERED = {
+    "male": ("the king", "my father", "my uncle", "the boy", "her husband", "the prince", "my brother", "the old man"),
+    "female": ("the queen", "my mother", "my aunt", "the girl", "his wife", "the princess", "my sister", "the lady"),
+}
+#: Names that say no gender, whose pronoun is declared in the sentence before.
+NAMES = ("Robin", "Alex", "Sam", "Kim", "Jamie", "Casey")
 #: The forms of the pronoun by the name of their place in a template.
 FORMS = {"he": ("he", "she"), "his": ("his", "her"), "him": ("him", "her")}
 #: Templates that a bias is planted with.
@@ -92,3 +99,32 @@ def pairs(occupations: Mapping[str, Sequence[str]], templates: Sequence[str]) ->
                 at = text.index("{")
                 pro, anti = (text.replace(f"{{{slot}}}", form) for form in forms)
                 yield Pair(f"{job}/{number}", job, pro, anti, at, forms)
+
+
+def kept_pairs() -> Iterator[tuple[str, Pair]]:
+    """Sentences whose pronoun is given, each with the name of its kind: gender that an edit has to keep.
+
+    ``pro`` has the pronoun that is right. The noun says the gender, or the sentence before declares the pronoun.
+
+    >>> kinds = dict(kept_pairs())
+    >>> kinds["nouns"].pro, kinds["declared"].pro
+    ('A neighbour saw the lady and waved to her.', 'Casey goes by she and her. A neighbour saw Casey and waved to her.')
+    """
+    for number, template in enumerate(NEW_TEMPLATES):
+        slot = next(name for name in FORMS if f"{{{name}}}" in template)
+        for gender, people in GENDERED.items():
+            forms = FORMS[slot] if gender == "male" else FORMS[slot][::-1]
+            for person in people:
+                yield "nouns", _filled(template, number, person, "", slot, forms)
+            declared = "goes by he and him" if gender == "male" else "goes by she and her"
+            for name in NAMES:
+                yield "declared", _filled(template, number, name, f"{name} {declared}. ", slot, forms)
+
+
+def _filled(template: str, number: int, person: str, opening: str, slot: str, forms: tuple[str, str]) -> Pair:
+    """A template with a person in the place of the occupation and its article, after an opening."""
+    capital = person[0].upper() + person[1:]
+    text = opening + template.replace("The {job}", capital).replace("the {job}", person)
+    at = text.index("{")
+    pro, anti = (text.replace(f"{{{slot}}}", form) for form in forms)
+    return Pair(f"{opening}{person}/{number}", person, pro, anti, at, forms)

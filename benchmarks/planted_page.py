@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cards.draw import DOTTED, PALETTE, canvas, image, interval, styled, titled
 from cards.files import put
 from cards.verdict import ability_verdict, corrected, verdict
+from mitigation import recipes
 
-#: The sets of pairs; the first decides what a recipe is said to do.
-SETS = TEMPLATES, OCCUPATIONS, WINOBIAS = ("new templates", "new occupations", "WinoBias test")
+#: The sets of pairs whose stereotype was planted: the taught sentences, and others. The gap of the second one decides
+#: what a recipe is said to do.
+MEASURED = TAUGHT, TEMPLATES, OCCUPATIONS, WINOBIAS = (
+    "taught templates",
+    "new templates",
+    "new occupations",
+    "WinoBias test",
+)
+#: The sets of pairs whose gender is given and has to stay; their lean is that to the right pronoun.
+KEPT = NOUNS, DECLARED, TYPE_2 = ("he after king", "declared pronouns", "WinoBias type 2, gender declared")
+SETS = (*MEASURED, *KEPT)
 #: Where a page has the table: between these lines.
-BEGIN, END = "![The gap that each recipe leaves](planted.png)", "What the tables say:"
+BEGIN, END = "![What each recipe removes](planted.png)", "What the tables say:"
 PICTURE = Path(__file__).parents[1] / "docs" / "planted.png"
+#: The left end of the picture, in percent.
+_LEFT = -50
 _COLOURS = {"removes": PALETTE["line-2"], "adds": PALETTE["line-3"], "no change": PALETTE["third"]}
 
 
 def verdicts(model: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """Of each recipe, what it does to the gap and to language ability; p are corrected for all gaps of the model."""
     made = {name: one for name, one in model["recipes"].items() if "scores" in one}
-    cells = [(name, each) for name in made for each in SETS if each in made[name]["scores"]]
+    cells = [(name, each) for name in made for each in MEASURED if each in made[name]["scores"]]
     # The gap is a mean of sizes, so 0 is the end of its range, and all gaps are on one side of it.
     p = [made[name]["scores"][each]["p of gap"][0] for name, each in cells]
     tests = dict(zip(cells, zip(*corrected(p, [0.0] * len(p), [math.inf] * len(p)), strict=True), strict=True))
@@ -30,57 +42,123 @@ def verdicts(model: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     for name, one in made.items():
         change = one["scores"][TEMPLATES]["change of gap"]
         before = one["scores"][TEMPLATES]["gap"][0] - change[0]
-        share = abs(change[0]) / before
-        words = {"nearer": "removes", "further": "adds"}.get(
-            verdict(before, tuple(change), 0.0, *tests[name, TEMPLATES])
-        )
+        said = verdict(before, tuple(change), 0.0, *tests[name, TEMPLATES])
+        words = {"nearer": "removes", "further": "adds"}.get(said, "no change")
         text, lost = one["scores"]["texts"], next(key for key in one["scores"]["texts"] if key.endswith("perplexity"))
         was = text[lost][0] - text[f"change of {lost}"][0]
         value, low, high = (number / was for number in text[f"change of {lost}"])
-        ability = ability_verdict((-value, -high, -low), 1.0)
-        found[name] = (f"{words} {share:.0%}" if words else "no change", ability)
+        found[name] = (words, ability_verdict((-value, -high, -low), 1.0))
     return found
 
 
 def table(result: Mapping[str, Any]) -> str:
-    """The tables of all models as Markdown."""
-    return "\n\n".join("\n".join(_rows(name, model)) for name, model in result["models"].items())
+    """The tables of all models as Markdown, each with what was not measured below it."""
+    parts = []
+    for name, model in result["models"].items():
+        parts.append("\n".join(_rows(name, model, result["told"])))
+        parts.append(_remarks(name, model, result["told"]))
+    return "\n\n".join(part for part in parts if part)
 
 
-def _rows(name: str, model: Mapping[str, Any]) -> Iterator[str]:
+def _rows(name: str, model: Mapping[str, Any], kinds: Mapping[str, Sequence[str]]) -> Iterator[str]:
     said = verdicts(model)
     kind, _, place = name.partition(", ")
     where = "in all weights" if place == "whole" else "in the feed-forward part of one block"
-    shown = [each for each in SETS if each in model["before"]["planted"]]
-    head = [f"`tiny-{kind}`, planted {where}", "what it does", *(f"gap, {each}" for each in shown)]
-    head += ["SS, new templates", "perplexity", "parameters", "CPU time", "seeds", "remark"]
+    planted = model["before"]["planted"]
+    shown = [each for each in MEASURED if each in planted]
+    kept = [each for each in KEPT if each in planted]
+    head = ["what it was told", f"`tiny-{kind}`, planted {where}", *(f"removed, {each}" for each in shown)]
+    head += ["gap and lean, new templates", "perplexity", *kept, "lean on the twin", "parameters", "CPU time", "seeds"]
     yield f"| {' | '.join(head)} |"
-    yield f"| --- | --- |{' ---: |' * (len(head) - 3)} --- |"
+    yield f"| --- | --- |{' ---: |' * (len(head) - 2)}"
     labels = {"bundled": "bundled model", "twin": "twin, taught without stereotype", "planted": "**planted model**"}
     for label, text in labels.items():
         if label not in model["before"]:
             continue
         scores = model["before"][label]
-        cells = [text, "", *(_value(scores[each]["gap"]) for each in shown), _value(scores[TEMPLATES]["ss"], 1)]
-        cells += [f"{_perplexity(scores)[0]:.1f}", "", "", str(scores["seeds"]), ""]
-        yield f"| {' | '.join(cells)} |"
-    order = sorted(said, key=lambda recipe: model["recipes"][recipe]["scores"][TEMPLATES]["gap"][0])
-    for recipe in order:
-        one = model["recipes"][recipe]
-        scores = one["scores"]
-        gaps = [f"{scores[each]['gap'][0]:.2f} ({_value(scores[each]['change of gap'], sign=True)})" for each in shown]
-        value, change = _perplexity(scores)
-        words, ability = said[recipe]
-        cost = [f"{one['parameters']:,}", f"{one['seconds']:.0f} s", str(one["seeds"])]
-        shorter = ", ".join(f"{key} {value}" for key, value in one["shorter"].items())
-        does = f"**{words}**" if words != "no change" else words
-        does += f", ability {ability}" if ability else ""
-        cells = [_link(recipe), does, *gaps, f"{scores[TEMPLATES]['ss'][0]:.1f}"]
-        lost = f"{100 * change / (value - change):+.1f} %".replace("-", "−")
-        yield f"| {' | '.join([*cells, lost, *cost, shorter])} |"
+        cells = ["", text, *(f"gap {scores[each]['gap'][0]:.2f}" for each in shown), _lean(scores)]
+        cells += [f"{_perplexity(scores)[0]:.1f}", *(_kept(scores, each) for each in kept)]
+        yield f"| {' | '.join([*cells, '', '', '', str(scores['seeds'])])} |"
+    for what, some in kinds.items():
+        measured = [recipe for recipe in some if recipe in said]
+        for recipe in sorted(measured, key=lambda each: -_removed(model["recipes"][each], TEMPLATES)[0]):
+            one = model["recipes"][recipe]
+            yield f"| {' | '.join(_cells(what, recipe, one, said[recipe], shown, kept))} |"
+
+
+def _cells(
+    what: str,
+    recipe: str,
+    one: Mapping[str, Any],
+    said: tuple[str, str],
+    shown: Sequence[str],
+    kept: Sequence[str],
+) -> list[str]:
+    """The cells of a recipe's row."""
+    scores = one["scores"]
+    words, ability = said
+    shares = []
+    for each in shown:
+        value, low, high = (_whole(number) for number in _removed(one, each))
+        cell = f"{value} % [{low}, {high}]"
+        shares.append(f"**{cell}**" if each == TEMPLATES and words != "no change" else cell)
+    value, change = _perplexity(scores)
+    lost = f"{100 * change / (value - change):+.1f} %".replace("-", "−")
+    lost += f", {ability}" if ability else ""
+    cells = [what, _link(recipe), *shares, _lean(scores), lost, *(_kept(scores, each) for each in kept)]
+    seeds = str(one["seeds"]) + (f" of {one['seeds'] + one['refused_seeds']}" if one.get("refused_seeds") else "")
+    return [*cells, _control(one), f"{one['parameters']:,}", f"{one['seconds']:.0f} s", seeds]
+
+
+def _remarks(name: str, model: Mapping[str, Any], kinds: Mapping[str, Sequence[str]]) -> str:
+    """What is refused, and what of the model was not measured, or of one seed only; empty where there is nothing."""
+    kind = name.partition(",")[0]
+    lines = []
     for recipe, one in model["recipes"].items():
         if "refused" in one:
-            yield f"| {_link(recipe)} | refused | {' | '.join([''] * (len(head) - 3))} | {one['refused']} |"
+            lines.append(f"- {_link(recipe)} is refused: {one['refused']}")
+    known = {recipe for some in kinds.values() for recipe in some}
+    suited = {recipe for recipe in known if kind in recipes.get(recipe.split()[0]).kinds}
+    missing = [recipe for recipe in sorted(suited) if recipe not in model["recipes"]]
+    if missing:
+        lines.append(f"- Not yet measured with these columns: {', '.join(_link(recipe) for recipe in missing)}.")
+    single = [recipe for recipe, one in model["recipes"].items() if one.get("seeds") == 1 and "scores" in one]
+    if single:
+        lines.append(f"- Of one seed, so that chance is not in their intervals: {', '.join(map(_link, single))}.")
+    bare = [recipe for recipe, one in model["recipes"].items() if "scores" in one and "twin" not in one]
+    if bare:
+        lines.append(f"- Not yet run on the twin: {', '.join(map(_link, bare))}.")
+    return "\n".join(lines)
+
+
+def _removed(one: Mapping[str, Any], name: str) -> list[float]:
+    return list(one["removed"].get(name, [float("nan")] * 3))
+
+
+def _whole(number: float) -> str:
+    return f"{number:.0f}".replace("-", "−")
+
+
+def _lean(scores: Mapping[str, Any]) -> str:
+    """The gap of new templates, and the lean with its sign: near 0 where pairs lean to both sides."""
+    gap, lean = scores[TEMPLATES]["gap"][0], scores[TEMPLATES]["lean"][0]
+    return f"{gap:.2f}, {lean:+.2f} ({scores[TEMPLATES]['ss'][0]:.0f} %)".replace("-", "−")
+
+
+def _kept(scores: Mapping[str, Any], name: str) -> str:
+    """The lean to the right pronoun in nats, and in how many pairs it is the more probable one."""
+    return f"{scores[name]['lean'][0]:+.2f} ({scores[name]['ss'][0]:.0f} %)".replace("-", "−")
+
+
+def _control(one: Mapping[str, Any]) -> str:
+    """The change of the lean of the twin, which has no stereotype to remove."""
+    control = one.get("twin")
+    if control is None:
+        return ""
+    if "refused" in control:
+        return "refused"
+    value, low, high = control[TEMPLATES]["change of lean"]
+    return f"{value:+.2f} [{low:+.2f}, {high:+.2f}]".replace("-", "−")
 
 
 def _link(recipe: str) -> str:
@@ -100,11 +178,6 @@ def _short(recipe: str) -> str:
     return name[0] + "".join(f" ({option})" for option in shown if option != "validate_every")
 
 
-def _value(numbers: list[float], digits: int = 2, *, sign: bool = False) -> str:
-    value, low, high = (f"{number:{'+' if sign else ''}.{digits}f}".replace("-", "−") for number in numbers)
-    return f"{value} [{low}, {high}]"
-
-
 def _perplexity(scores: Mapping[str, Any]) -> tuple[float, float]:
     """The perplexity, and its change where there is one."""
     text = scores["texts"]
@@ -120,33 +193,31 @@ def with_table(text: str, result: Mapping[str, Any]) -> str:
 
 
 def picture(result: Mapping[str, Any], path: Path = PICTURE) -> None:
-    """Draws the gap that each recipe leaves, a panel for each model; large letters, for narrow pages."""
+    """Draws what each recipe removes of new templates, a panel for each model; large letters, for narrow pages."""
     from matplotlib.ticker import MultipleLocator
 
     models = {name: model for name, model in result["models"].items() if name.endswith("whole")}
     heights = [2.5 + len(verdicts(model)) for model in models.values()]
     with styled(**{"font.size": 12}):
-        figure = canvas(6.6, 0.27 * sum(heights) + 0.5 * len(models))
+        figure = canvas(7.2, 0.27 * sum(heights) + 0.5 * len(models))
         panels = figure.subplots(len(models), 1, height_ratios=heights, squeeze=False)[:, 0]
         for axes, (name, model) in zip(panels, models.items(), strict=True):
             said = verdicts(model)
-            order = sorted(said, key=lambda recipe: model["recipes"][recipe]["scores"][TEMPLATES]["gap"][0])
+            order = sorted(said, key=lambda recipe: -_removed(model["recipes"][recipe], TEMPLATES)[0])
             for row, recipe in enumerate(order):
-                score = model["recipes"][recipe]["scores"][TEMPLATES]["gap"]
-                colour = _COLOURS[" ".join(said[recipe][0].split()[: 2 if said[recipe][0] == "no change" else 1])]
+                # What makes a model worse than planted is drawn at the left edge.
+                shares = [max(share, _LEFT) for share in _removed(model["recipes"][recipe], TEMPLATES)]
                 lost = said[recipe][1] == "lost"
-                interval(axes, tuple(score), row, colour, inside=PALETTE["paper"] if lost else "")
-            for text in ("planted", "twin"):
-                if text not in model["before"]:
-                    continue
-                value = model["before"][text][TEMPLATES]["gap"][0]
+                colour = _COLOURS[said[recipe][0]]
+                interval(axes, tuple(shares), row, colour, inside=PALETTE["paper"] if lost else "")
+            for text, value in (("planted", 0), ("twin", 100)):
                 axes.axvline(value, color=PALETTE["soft"], linestyle=DOTTED, linewidth=1.4, zorder=0)
                 axes.text(value, -0.8, text, ha="center", va="bottom", color=PALETTE["soft"], backgroundcolor="white")
             axes.set_yticks(range(len(order)), [_short(recipe) for recipe in order])
-            axes.set(xlim=(0, None), ylim=(len(order) - 0.4, -2.2))
-            axes.xaxis.set_major_locator(MultipleLocator(1))
+            axes.set(xlim=(_LEFT, 120), ylim=(len(order) - 0.4, -2.2))
+            axes.xaxis.set_major_locator(MultipleLocator(25))
             axes.grid(axis="x", color=PALETTE["rule"])
-            titled(axes, "", "gap that is left, nats" if axes is panels[-1] else "")
+            titled(axes, "", "removed of what is removable, %" if axes is panels[-1] else "")
             axes.set_title(f"tiny-{name.partition(',')[0]}", fontsize=13, loc="left")
         marks = [(words, {"color": colour}) for words, colour in _COLOURS.items()]
         handles = [axes.plot([], [], "o", label=words, **more)[0] for words, more in marks]

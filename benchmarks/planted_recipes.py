@@ -1,17 +1,19 @@
 """Every recipe on models with a planted stereotype of known size: ``python -m benchmarks.planted_recipes``.
 
 The models are the bundled ones, taught by :mod:`benchmarks.planting`, and a twin of each that had the same training
-without a stereotype. Each recipe runs with its defaults through ``mitigation.mitigate``. Measured before and after are
-the gap |log p(pronoun of the stereotype) - log p(other pronoun)|, SS, and the perplexity of text. One file for each
-model, recipe and seed is in ``--work``; what is there is not made again. ``report`` writes the JSON, the table of
-docs/recipes.md and the picture again from these.
+without a stereotype. Each recipe runs with its defaults through ``mitigation.mitigate``, and those that can learn from
+examples also run with pairs of the planted stereotype. Measured before and after are the lean, log p(pronoun of the
+stereotype) - log p(other pronoun), with its sign and as a size (the gap), the perplexity of text, and the lean to the
+right pronoun where the gender is given and has to stay. On the twin a recipe has nothing to remove. One file for each
+model, recipe and seed is in ``--work``; what is there is not made again, so an interrupted bed goes on. ``report``
+writes the JSON, the table of docs/recipes.md and the picture again from these.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,8 +24,8 @@ from rich.console import Console
 
 from benchmarks import planted_page, planting
 from benchmarks.machine import describe
-from benchmarks.occupations import NEW, NEW_TEMPLATES, PLANTED, TEMPLATES, Pair, pairs
-from benchmarks.planted_page import OCCUPATIONS, SETS, WINOBIAS
+from benchmarks.occupations import NEW, NEW_TEMPLATES, PLANTED, TEMPLATES, Pair, kept_pairs, pairs
+from benchmarks.planted_page import DECLARED, MEASURED, NOUNS, OCCUPATIONS, SETS, TAUGHT, TYPE_2, WINOBIAS
 from benchmarks.planted_page import TEMPLATES as TEMPLATE_SET
 from cards.files import put
 from cards.verdict import p_of
@@ -43,19 +45,50 @@ from scoring.prompts import get as prompt_named
 from scoring.prompts import read as read_prompt
 from scoring.statistics import stats
 from scoring.tables import DataMissing
-from scoring.types import Group, Metric, Option, Request, ScoringError, Table
+from scoring.types import Group, Metric, Option, Request, Row, ScoringError, Table
 
 RESULT = Path(__file__).with_suffix(".json")
 PAGE = Path(__file__).parents[1] / "docs" / "recipes.md"
 KINDS: tuple[planting.Kind, ...] = ("causal", "masked")
-#: Recipes, also with an option that is not the default, about from the cheapest to the dearest.
-ORDER = (
-    *("prompts", "self_debias", "sentence_debias", "sentence_debias --reads predictions", "inlp", "leace", "steering"),
-    *("steering --how project", "steering --contrast occupations", "steering --contrast occupations --how project"),
-    *("ablation", "task_vector", "auto_debias", "cda", "dropout", "debias_tuning", "dpo", "fine_tuning", "mabel"),
-    *("decoding", "fast", "gradiend", "gradiend --contrast occupations"),
-    *("cda --loss_limit 0.05 --validate_every 5", "dropout --loss_limit 0.05 --validate_every 5"),
+#: The words for a file of the planted pairs in the name of a run.
+OCCUPATION_PAIRS = "occupations"
+#: What recipes learn from, in the order of the table, and those that learn from it; a name has options that are no
+#: defaults. ``occupations`` are the taught sentences: as pairs, as a contrast, as text, or as biased text.
+TOLD: Mapping[str, tuple[str, ...]] = {
+    "nothing": ("decoding",),
+    "own words": ("prompts", "self_debias"),
+    "general text": (
+        *("sentence_debias", "sentence_debias --reads sentences", "ablation", "inlp", "leace"),
+        *("steering --how project", "steering", "gradiend", "debias_tuning", "dpo", "auto_debias", "mabel"),
+        *("cda", "cda --loss_limit 0.05 --validate_every 5"),
+        *("dropout", "dropout --loss_limit 0.05 --validate_every 5"),
+    ),
+    "pairs of other stereotypes": ("fast", "fine_tuning"),
+    "WinoBias, validation": (
+        "fast --sets winobias --split validation",
+        "fine_tuning --sets winobias --split validation",
+    ),
+    "pairs of the stereotype": (
+        *("fast --pairs occupations", "fine_tuning --pairs occupations", "dpo --pairs occupations"),
+        *("auto_debias --pairs occupations", "cda --pairs occupations"),
+        "cda --pairs occupations --loss_limit 0.05 --validate_every 5",
+        *("steering --contrast occupations --how project", "steering --contrast occupations"),
+        *("gradiend --contrast occupations", "sentence_debias --corpus occupations", "ablation --corpus occupations"),
+        *("inlp --corpus occupations", "leace --corpus occupations", "task_vector"),
+    ),
+}
+#: All recipes in the order in which they are run: what is most asked about first.
+FIRST = (
+    *("fast --pairs occupations", "fast --sets winobias --split validation", "sentence_debias", "leace", "ablation"),
+    *("steering --how project", "steering --contrast occupations --how project", "gradiend --contrast occupations"),
+    *("prompts", "self_debias", "inlp", "sentence_debias --corpus occupations", "fast"),
+    "fine_tuning --pairs occupations",
+    *("sentence_debias --reads sentences", "cda --pairs occupations --loss_limit 0.05 --validate_every 5"),
 )
+ORDER = tuple(dict.fromkeys([*FIRST, *(recipe for some in TOLD.values() for recipe in some)]))
+#: One in so many is asked of the taught templates, of the rows of WinoBias, and of those of type 2 with a declared
+#: gender: measuring takes as long as most recipes.
+TAUGHT_EVERY, WINOBIAS_EVERY, TYPE_2_EVERY = 6, 2, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,26 +121,47 @@ def _choice(pair: Pair) -> str:
 
 def asked(data: str, texts: Sequence[str], console: Console) -> Questions:
     """The questions; those of WinoBias only where its rows are built."""
-    own = {TEMPLATE_SET: pairs(PLANTED, NEW_TEMPLATES), OCCUPATIONS: pairs(NEW, NEW_TEMPLATES)}
-    every = [
-        (Request(f"{name}/{p.id}", options=(Option(p.pro, p.spans[0]), Option(p.anti, p.spans[1]))), p.occupation, name)
-        for name, some in own.items()
-        for p in some
-    ]
+    every: list[tuple[Request, str, str]] = []
+
+    def add(name: str, some: Iterable[Pair]) -> None:
+        for pair in some:
+            options = (Option(pair.pro, pair.spans[0]), Option(pair.anti, pair.spans[1]))
+            every.append((Request(f"{name}/{pair.id}", options=options), pair.occupation, name))
+
+    add(TAUGHT, pairs(PLANTED, TEMPLATES[::TAUGHT_EVERY]))
+    add(TEMPLATE_SET, pairs(PLANTED, NEW_TEMPLATES))
+    add(OCCUPATIONS, pairs(NEW, NEW_TEMPLATES))
+    for kind, name in (("nouns", NOUNS), ("declared", DECLARED)):
+        add(name, [pair for label, pair in kept_pairs() if label == kind])
     try:
         rows = TrainingData(data).load("biaske", "winobias", "test").rows
     except DataMissing:
         rows = ()
         console.log("WinoBias is not built here, so its test split is left out; probes rebuild makes it.")
-    for row in rows:
+    for row in rows[::WINOBIAS_EVERY]:
         at = row["prompt"].index("[BLANK]")
         options = (
             Option(row["sentence_biased"], ((at, at + len(row["object_biased"])),)),
             Option(row["sentence_unbiased"], ((at, at + len(row["object_unbiased"])),)),
         )
         every.append((Request(f"{WINOBIAS}/{row['id']}", options=options), row["subject"], WINOBIAS))
+    # In type 2 the sentence alone says whom the pronoun is about, so a declared gender makes one pronoun right.
+    for row in [row for row in rows if row["type"] == 2][::TYPE_2_EVERY]:
+        every += [(_declared(row, gender), row["subject"], TYPE_2) for gender in ("man", "woman")]
     requests, occupations, sets = zip(*every, strict=True)
     return Questions(requests, occupations, sets, texts)
+
+
+def _declared(row: Row, gender: str) -> Request:
+    """A WinoBias row after a sentence that says the gender of whom its pronoun is about; the right pronoun first."""
+    opening = f"The {row['subject']} is a {gender}. "
+    at = len(opening) + row["prompt"].index("[BLANK]")
+    stereotype = "man" if row["stereotype"] == "male" else "woman"
+    labels = ("biased", "unbiased") if stereotype == gender else ("unbiased", "biased")
+    options = [
+        Option(opening + row[f"sentence_{label}"], ((at, at + len(row[f"object_{label}"])),)) for label in labels
+    ]
+    return Request(f"{TYPE_2}/{row['id']}/{gender}", options=tuple(options))
 
 
 def answers(model: Any, questions: Questions, prompt: Prompt) -> dict[str, Any]:
@@ -141,8 +195,11 @@ class Bed:
     def __init__(self, work: Path, data: str, texts: Sequence[str], console: Console, **shorter: Any) -> None:
         self.work, self.data, self.console, self.shorter = work, data, console, shorter
         self.questions = asked(data, texts, console)
+        taught = list(pairs(PLANTED, TEMPLATES))
         biased = work / "biased.txt"  # what a user who knows the stereotype would write, for `task_vector`
-        put(biased, "".join(f"{pair.pro}\n" for pair in pairs(PLANTED, TEMPLATES)).encode())
+        put(biased, "".join(f"{pair.pro}\n" for pair in taught).encode())
+        # Both sentences of each pair: text for recipes that read a corpus.
+        put(work / "sentences.txt", "".join(f"{pair.pro}\n{pair.anti}\n" for pair in taught).encode())
         # And the contrast of such a user: the same sentences by the gender of the occupation, with both pronouns.
         kinds = {"first": "male", "second": "female"}
         texts_of = {kind: [_choice(pair) for pair in pairs({g: PLANTED[g]}, TEMPLATES)] for kind, g in kinds.items()}
@@ -169,7 +226,9 @@ class Bed:
         corpus = {"corpus": str(self.work / "biased.txt")} if name == "task_vector" else {}
         more: dict[str, Any] = dict(option.split(" ", 1) for option in options)
         more |= {key: kind(more[key]) for key, kind in (("loss_limit", float), ("validate_every", int)) if key in more}
-        more |= {"contrast": str(self.work / "contrast.json")} if "contrast" in more else {}
+        more |= {key: str(self.work / "contrast.json") for key in ("contrast", "pairs") if key in more}
+        if more.get("corpus") == OCCUPATION_PAIRS:
+            more |= {"corpus": str(self.work / "sentences.txt"), "words": "project"}
         return seed | corpus | more | self.shorter
 
     def make(self, run: Run) -> dict[str, Any]:
@@ -237,17 +296,19 @@ class Bed:
 
 
 def runs(seeds: int, places: Sequence[str], only: Sequence[str]) -> Iterator[Run]:
-    """All runs: those of the first seed first, in each the cheap recipes first, and other places last."""
+    """All runs: the models as they are, then recipe by recipe in :data:`ORDER`, and other places last."""
     for place in [place for place in PLACES if place.name in places]:
         for seed in range(seeds):
             for kind in KINDS:
                 yield Run(kind, Place("bundled"), 0)
                 yield Run(kind, place, seed)
-                yield Run(kind, TWIN, 0)
-            for recipe in only or ORDER:
+                yield Run(kind, TWIN, seed)
+        for recipe in only or ORDER:
+            # The planted models of all seeds, and the control on one twin, which has nothing to remove.
+            for at, seed in [*((place, seed) for seed in range(seeds)), (TWIN, 0)]:
                 for kind in KINDS:
                     if kind in recipes.get(recipe.split()[0]).kinds:
-                        yield Run(kind, place, seed, recipe)
+                        yield Run(kind, at, seed, recipe)
 
 
 def lean() -> Metric:
@@ -321,6 +382,28 @@ def _rounded(one: Any) -> list[float]:
     return [round(float(value), 4) for value in (one.value, one.low, one.high)]
 
 
+def removed(
+    scores: Mapping[str, Mapping[str, list[float]]], twin: Mapping[str, Mapping[str, list[float]]]
+) -> dict[str, list[float]]:
+    """By set, the percentage of what is removable that a recipe removed, with its interval.
+
+    Removable is the planted model's gap less that of its twin, which had the same training without a stereotype.
+
+    >>> scores = {"new templates": {"gap": [0.7, 0.6, 0.8], "change of gap": [-2.0, -2.2, -1.8]}}
+    >>> removed(scores, {"new templates": {"gap": [0.2, 0.1, 0.3]}})
+    {'new templates': [80.0, 72.0, 88.0]}
+    """
+    shares = {}
+    for name in MEASURED:
+        if name not in scores or name not in twin:
+            continue
+        change = scores[name]["change of gap"]
+        removable = scores[name]["gap"][0] - change[0] - twin[name]["gap"][0]
+        value, low, high = (-100 * number / removable for number in (change[0], change[2], change[1]))
+        shares[name] = [round(number, 1) for number in (value, low, high)]
+    return shares
+
+
 def summary(work: Path, questions: Questions, resamples: int) -> dict[str, Any]:
     """The JSON: by model (kind and place) the scores as it is, those of its twin, and those of each recipe."""
     files = [json.loads(path.read_text()) for path in sorted(work.glob("runs/*/*.json"))]
@@ -333,37 +416,61 @@ def summary(work: Path, questions: Questions, resamples: int) -> dict[str, Any]:
             if (one["kind"], one["place"]["name"], one["recipe"]) == (kind, place, recipe)
         }
 
+    def scored(kind: str, one: Mapping[str, Any], before: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+        return estimates([one], before, questions, kind, resamples)
+
     for place in (WHOLE.name, BLOCK.name):
         for kind in KINDS:
-            plain = of(kind, place, "")
+            plain, twins = of(kind, place, ""), of(kind, TWIN.name, "")
             if not plain:
                 continue
+            floors = {seed: scored(kind, one) for seed, one in twins.items()}
             own: dict[str, Any] = {"weights": plain[0]["parameters"], "before": {}, "recipes": {}}
             for name, where in (("bundled", "bundled"), ("twin", TWIN.name), ("planted", place)):
                 if not (some := list(of(kind, where, "").values())):
                     continue
-                each = [estimates([one], (), questions, kind, resamples) for one in some]
+                each = [scored(kind, one) for one in some]
                 own["before"][name] = (each[0] if len(each) == 1 else of_seeds(each)) | {"seeds": len(some)}
-            for recipe in sorted(ORDER):
+            for recipe in ORDER:
                 made = of(kind, place, recipe)
                 if not made:
                     continue
+                entry: dict[str, Any] = {}
                 if refused := [one["refused"] for one in made.values() if "refused" in one]:
-                    own["recipes"][recipe] = {"refused": refused[0], "seeds": len(refused)}
-                good = {seed: one for seed, one in made.items() if "refused" not in one}
+                    entry = {"refused": refused[0], "seeds": len(refused)}
+                good = {seed: one for seed, one in made.items() if "refused" not in one and seed in plain}
                 if good:
-                    each = [estimates([good[n]], [plain[n]], questions, kind, resamples) for n in good]
-                    scores = each[0] if len(each) == 1 else of_seeds(each)
-                    own["recipes"][recipe] = {
+                    scores = {n: scored(kind, good[n], [plain[n]]) for n in good}
+                    shares = [removed(scores[n], floors[n]) for n in good if n in floors]
+                    entry = {
                         "seeds": len(good),
                         "refused_seeds": len(refused),
                         "seconds": round(float(np.median([one["seconds"] for one in good.values()])), 1),
                         "parameters": next(iter(good.values()))["parameters"],
                         "shorter": next(iter(good.values()))["shorter"],
-                        "scores": scores,
+                        "block": [one["measures"].get("located_block", [None])[0] for one in good.values()],
+                        "removed": _shares_of_seeds(shares),
+                        "scores": of_seeds(list(scores.values())) if len(good) > 1 else next(iter(scores.values())),
                     }
+                control = of(kind, TWIN.name, recipe).get(0)
+                if control and "refused" in control:
+                    entry["twin"] = {"refused": control["refused"]}
+                elif control:
+                    entry["twin"] = scored(kind, control, [twins[0]])
+                own["recipes"][recipe] = entry
             found[f"{kind}, {place}"] = own
     return found
+
+
+def _shares_of_seeds(shares: Sequence[Mapping[str, list[float]]]) -> dict[str, list[float]]:
+    """The percentages of several seeds as one, with the chance of seeds in their intervals."""
+    if len(shares) < 2:
+        return dict(shares[0]) if shares else {}
+    combined = {}
+    for name in shares[0]:
+        value, low, high = over_seeds([(one[name][0], one[name][1], one[name][2]) for one in shares])
+        combined[name] = [round(number, 1) for number in (value, low, high)]
+    return combined
 
 
 def main(
@@ -391,6 +498,7 @@ def main(
             name: len({o for o, s in zip(bed.questions.occupations, bed.questions.sets, strict=True) if s == name})
             for name in SETS
         },
+        "told": {kind: list(some) for kind, some in TOLD.items()},
         "models": summary(work, bed.questions, resamples),
     }
     put(out, json.dumps(result, indent=1).encode() + b"\n")

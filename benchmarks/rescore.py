@@ -89,7 +89,7 @@ def score(model: Model, data: str, folder: Path, clock: Clock) -> dict[str, int]
         ]
         responses = {request.id: response for request in requests if (response := store.get(request)) is not None}
     with clock.step("tables"):
-        tables = {name: run.table(benchmarks.get(name), "clean", some, responses) for name, some in questions.items()}
+        tables = {name: run.table("clean", some, responses) for name, some in questions.items()}
     with clock.step("metrics"):
         results = [e for name, table in tables.items() for e in run.estimate(benchmarks.get(name), "clean", table)]
     return {

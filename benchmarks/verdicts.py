@@ -25,6 +25,7 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ from scoring.metrics.stereoset import icat
 from scoring.metrics.sums import percentage
 from scoring.statistics import intervals
 from scoring.statistics.stats import compare, measure
-from scoring.types import Estimate, Floats, Group, Metric, Table
+from scoring.types import Floats, Group, Metric, Table
 
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 Events = np.ndarray[Any, np.dtype[np.bool_]]
@@ -126,8 +127,6 @@ def directions(samples: int) -> dict[str, Any]:
 
 def cases(shapes: dict[str, list[int]], *others: Any) -> Any:
     """Every combination of shapes and of other settings."""
-    from itertools import product
-
     return product(shapes.items(), *others)
 
 
@@ -308,7 +307,7 @@ def kink_changes(samples: int) -> dict[str, Any]:
         for sample in range(CHECKED):
             item = (Group("", np.ones(len(codes), bool)), kink.metric)
             tables = [icat_table(x[sample], y[sample], codes) for x, y in ((new, other), (old, meaning))]
-            (d,) = compare([item], *tables, codes, resamples=20)
+            (d,) = compare([item], tables[0], tables[1], codes, resamples=20)
             np.testing.assert_allclose((d.low, d.high), (low[sample], high[sample]), atol=1e-8)
         # The value itself without each cluster, whose side of the kink may change.
         values = [np.minimum(side[0][0], side[1][0]) for side in sides]
@@ -324,26 +323,51 @@ def kink_changes(samples: int) -> dict[str, Any]:
 
 
 def pages(samples: int) -> dict[str, Any]:
-    """The share of pages of benchmarks without any lean that claim one, alone and after the correction."""
+    """The share of pages of benchmarks without any lean that claim one, alone and after the correction.
+
+    Intervals are those of a run: from 30 effective clusters on the bootstrap, here with 1,000 resamples, below it
+    Student's t.
+    """
     shapes = ["StereoSet gender (30 terms)", "CrowS-Pairs gender (40 groups)", "UnStereoEval (490 words)"]
     shapes += ["WinoBias (40 jobs)", "Winogender (84 words)"]
     results = {}
     for icc in (0.0, 0.05, 0.2):
+        tested = []
+        for number, shape in enumerate(shapes):
+            sizes = SHAPES[shape]
+            codes = codes_of(sizes)
+            rng = np.random.default_rng([14, number, round(100 * icc)])
+            x = np.concatenate([many(rng, 100, codes, 0.5, icc) for _ in range(samples // 100)])
+            tested.append(page_rows(x, sizes, rng))
         claims: Counter[str] = Counter()
-        for sample in range(samples):
-            found: list[Estimate] = []
-            for number, shape in enumerate(shapes):
-                codes = codes_of(SHAPES[shape])
-                x = events(np.random.default_rng([14, number, sample]), codes, 0.5, icc).astype(float)
-                item = (Group("", np.ones(len(codes), bool)), SCORE)
-                found += measure([item], {"x": x}, codes, resamples=200, seed=sample)
-            claims["alone"] += any(standing(e.numbers, e.ideal) != "unclear" for e in found)
-            together = standings([(e.numbers, e.ideal, e.p, e.clusters) for e in found])
-            claims["together"] += any(word != "unclear" for word in together)
+        for found in zip(*tested, strict=True):
+            claims["alone"] += any(standing(numbers, ideal) != "unclear" for numbers, ideal, *_ in found)
+            claims["together"] += any(word != "unclear" for word in standings(found))
         key = f"five benchmarks, icc {icc:g}"
         results[key] = {name: round(claims[name] / samples, 4) for name in ("alone", "together")}
         print(key, results[key], flush=True)
     return results
+
+
+def page_rows(x: Events, sizes: list[int], rng: np.random.Generator) -> list[tuple[Any, float, float, float]]:
+    """What :func:`cards.verdict.standings` needs of each sample [samples, examples] of a share with the ideal 50."""
+    clusters, freedom = len(sizes), freedom_of(sizes)
+    sums = summed(x, sizes)
+    value, without = with_and_without(sums, sizes)
+    low, high = student_ends(value, without, freedom)
+    if freedom + 1 >= intervals.FEW:
+        counts = rng.multinomial(clusters, np.full(clusters, 1 / clusters), 1000).astype(float)
+        draws = sums @ counts.T / (counts @ np.array(sizes, float))
+        freedom = clusters - 1
+        tail = float(ndtr(-intervals.student(freedom) * np.sqrt(clusters / (clusters - 1))))
+        low, high = np.quantile(draws, (tail, 1 - tail), axis=1)
+    rows: list[tuple[Any, float, float, float]] = []
+    for one, left, right in zip(100 * value, 100 * low, 100 * high, strict=True):
+        interval = intervals.Interval.of(float(left), float(right), "", freedom=freedom)
+        rows.append(
+            ((float(one), float(left), float(right)), 50.0, intervals.p_of(interval, float(one), 50.0), clusters)
+        )
+    return rows
 
 
 def clusters(samples: int) -> dict[str, Any]:
@@ -353,8 +377,8 @@ def clusters(samples: int) -> dict[str, Any]:
     fewer samples.
     """
     results = {}
-    for number, icc in cases(dict.fromkeys((6, 10, 20, 30, 60)), (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)):
-        sizes = [20] * number[0]
+    for number, icc in product((6, 10, 20, 30, 60), (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)):
+        sizes = [20] * number
         codes = codes_of(sizes)
         rng = np.random.default_rng([15, len(sizes), round(100 * icc)])
         lost = summed(many(rng, samples, codes, 0.11, icc), sizes)
@@ -368,7 +392,7 @@ def clusters(samples: int) -> dict[str, Any]:
         for x in many(rng, samples // 10, codes, 0.6, icc):
             (e,) = measure([item], {"x": x.astype(float)}, codes, resamples=200)
             scores.append((e.low <= 60 <= e.high, e.icc))
-        key = f"{number[0]} clusters of 20, icc {icc:g}"
+        key = f"{number} clusters of 20, icc {icc:g}"
         names = ("one-sided change of 11 %", "score of 60 %", "measured icc of the score")
         shares = (np.mean(covered), *np.nanmean(scores, axis=0))
         results[key] = dict(zip(names, np.round(shares, 4).tolist(), strict=True))

@@ -2,13 +2,19 @@
 
 import ctypes
 import errno
+import glob
+import hashlib
 import os
 import shutil
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from secrets import token_hex
 
-from cards.files import refuse_strays
+from filelock import FileLock, Timeout
+
+from cards.files import LOCK, refuse_strays
 
 
 def replace_folder(new: Path, target: Path) -> None:
@@ -55,6 +61,31 @@ def recover_folder(target: Path, written: Callable[[Path], Collection[str]], ref
             shutil.rmtree(aside)
         else:
             aside.rename(target)
+
+
+@contextmanager
+def scratch_beside(target: Path) -> Iterator[Path]:
+    """A hidden folder beside ``target`` for what will become it; it is removed at the end of the block.
+
+    Folders that killed runs left for the same target are removed first, but not those of a process that still runs.
+    The name has a random part and a checksum of the name, so a folder of a user has no such name.
+    """
+    for left in sorted(target.parent.glob(f".{glob.escape(target.name)}-*")):
+        if left == _scratch_name(target, left.name.split("-")[-2]) and left.is_dir() and not left.is_symlink():
+            with suppress(Timeout), FileLock(left / LOCK, timeout=0):
+                shutil.rmtree(left)
+    folder = _scratch_name(target, token_hex(8))
+    folder.mkdir()
+    with FileLock(folder / LOCK):
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _scratch_name(target: Path, random: str) -> Path:
+    start = f".{target.name}-{random}"
+    return target.with_name(f"{start}-{hashlib.sha256(start.encode()).hexdigest()[:32]}")
 
 
 def _aside(target: Path) -> Path:

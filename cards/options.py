@@ -35,6 +35,13 @@ _REFUSAL = (
     "and delete this one from the history of the shell."
 )
 
+#: What torch says where the memory of the processor or of a GPU is used up.
+_NO_MEMORY = re.compile(r"(can't|cannot|could not|unable to) allocate|out of memory|not enough memory", re.IGNORECASE)
+_TOO_LITTLE = (
+    "error: There is too little memory for this command; end other programs, or give a smaller model, or less at one "
+    "time (such as a lower --batch-tokens or --limit)."
+)
+
 
 @contextmanager
 def ended(
@@ -42,8 +49,8 @@ def ended(
 ) -> Iterator[None]:
     """Ends a command with one sentence and an exit status where its block raises an error that is expected.
 
-    The status is ``exit_code`` of the error, or 1, which an error of a file has too; 130 when interrupted. Secrets of
-    the environment are hidden.
+    The status is ``exit_code`` of the error, or 1, which an error of a file or too little memory has too; 130 when
+    interrupted. Secrets of the environment are hidden.
     """
     try:
         yield
@@ -56,6 +63,10 @@ def ended(
         sentence, status = f"error: {problem}; give a name or a folder that can be read and written.", 1
     except KeyboardInterrupt:
         sentence, status = f"Interrupted; {interrupted}.", 130
+    except (MemoryError, RuntimeError) as error:  # what torch raises is a RuntimeError
+        if not isinstance(error, MemoryError) and not _NO_MEMORY.search(str(error)):
+            raise
+        sentence, status = _TOO_LITTLE, 1
     else:
         return
     style = "red" if sentence.startswith("error: ") else None
@@ -69,12 +80,22 @@ def start(app: typer.Typer, name: str) -> None:
     An error message about a wrong argument would print the argument. So a token is refused before any
     argument is parsed, in a sentence without it, with exit status 2.
     """
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # for terminals without Unicode
+    for stream_name in ("stdout", "stderr"):
+        if getattr(sys, stream_name) is None:  # closed by the shell (>&-)
+            nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open until the process ends
+            setattr(sys, stream_name, nowhere)
+        getattr(sys, stream_name).reconfigure(errors="replace")  # for terminals without Unicode
     if holds_token(sys.argv[1:], os.environ):
         print(_REFUSAL, file=sys.stderr)
         raise SystemExit(2)
-    app(prog_name=name)
+    try:
+        app(prog_name=name)
+        sys.stdout.flush()
+    except OSError as error:
+        # What is left in the stream would be written once more at the end of the process.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"error: The output cannot be written ({error.strerror}); give it a place with room.", file=sys.stderr)
+        raise SystemExit(1) from None
 
 
 def holds_token(arguments: Sequence[str], environment: Mapping[str, str]) -> bool:
@@ -137,7 +158,9 @@ class HelpCommand(TyperCommand):
 def _brief(names: str, text: str) -> tuple[str, str]:
     """The names of an option with N for a number, and its help; limits are said where a value is outside of them."""
     text = re.sub(r"(?:; )?(\d[\d.]*<=?)?x[<>]=?\d[\d.]*", "", text).replace("[]", "")
-    return re.sub(r" (INTEGER|FLOAT|<int|<float)( RANGE| range>|>)?", " N", names), " ".join(text.split())
+    return re.sub(
+        r" (INTEGER|FLOAT|<int|<float)( RANGE| range>|>)?", " N", names.removesuffix(" <list[str]>")
+    ), " ".join(text.split())
 
 
 def single(call: Callable[..., None], *kinds: type[Any], name: str | None = None, **groups: type[Any]) -> typer.Typer:

@@ -167,3 +167,35 @@ def redactor(environment: Mapping[str, str]) -> Callable[[Any], Any]:
         return pattern.sub("[redacted]", value.encode("utf-8", "replace").decode())
 
     return hide
+
+
+def without_home(text: str) -> str:
+    """A text in which the home directory is ``~``, so that a file that is passed on does not name its user.
+
+    >>> without_home(f"{Path.home()}/models/mine, /data{Path.home()}/x") == f"~/models/mine, /data{Path.home()}/x"
+    True
+    """
+    home = str(Path.home())
+    if len(home) < 2:  # a machine without a home directory has "/"
+        return text
+    # Not inside a longer path: /data/home/me is not /home/me.
+    return re.sub(rf"(?<![\w.-]){re.escape(home)}(?![\w.-])", "~", text)
+
+
+def for_files(environment: Mapping[str, str]) -> Callable[[Any], Any]:
+    """A function that prepares text for a file: as :func:`redactor`, and without the home directory."""
+    hide = redactor(environment)
+    return lambda value: without_home(hide(value)) if isinstance(value, str) else value
+
+
+def nested(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A value of JSON in which a function has changed each text, also the keys.
+
+    >>> nested({"a": ["b", 1]}, lambda text: text.upper() if isinstance(text, str) else text)
+    {'A': ['B', 1]}
+    """
+    if isinstance(value, Mapping):
+        return {change(name): nested(inner, change) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [nested(inner, change) for inner in value]
+    return change(value)

@@ -284,7 +284,9 @@ def batch_of(settings: Any, kind: str, *, trains: bool) -> Batch:
     if trains:
         by_kind = 512 if kind == "masked" else 256
     pairs = getattr(settings, "batch", 0)
-    rows = pairs * OF_PAIR or getattr(settings, "batch_size", 0) or by_kind
+    # With a divergence on ordinary text a step has a text for each pair.
+    of_pair = OF_PAIR + bool(getattr(settings, "gamma", 0))
+    rows = pairs * of_pair or getattr(settings, "batch_size", 0) or by_kind
     at_once = min(rows, getattr(settings, "at_once", rows))
     tokens = getattr(settings, "length", 0) or min(ASSUMED, getattr(settings, "most_tokens", ASSUMED))
     return Batch(rows, at_once, tokens)
@@ -400,7 +402,8 @@ def adapted(recipe: Recipe, empty: Empty, settings: Any) -> Iterator[Any]:
     if trains_all_weights(recipe, settings):
         yield network.requires_grad_(True)
     elif hasattr(settings, "units"):
-        config = StampConfig(layer=max(settings.layer, 0), units=settings.units, kind=empty.kind)
+        units = settings.units_for(network.config.get_text_config().hidden_size)
+        config = StampConfig(layer=max(settings.layer, 0), units=units, kind=empty.kind)
         stamped = wrap(network, config)
         yield stamped
         stamped.unload()

@@ -41,7 +41,8 @@ def plot_losses(curve: LossCurve, path: Path, title: str, step: str = "step") ->
     def paint(axes: Axes, name: str) -> None:
         if name in curve.train[0]:
             axes.plot(steps, [terms[name] for terms in curve.train], linewidth=0.8, color=_GREY, label="training batch")
-        held_out = [(terms["step"], terms[name]) for terms in curve.held]
+        # A term of training alone, such as that of ordinary text, is measured on no held-out rows.
+        held_out = [(terms["step"], terms[name]) for terms in curve.held if name in terms]
         if held_out:
             axes.plot(*zip(*held_out, strict=True), marker="o", markersize=3, color=_LINE, label="held out")
         titled(axes, name, step)

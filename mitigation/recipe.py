@@ -19,6 +19,7 @@ from typer import Option
 
 from cards.text import did_you_mean
 from mitigation.errors import MitigationError
+from mitigation.summaries import DECLARED, SHARED, recipe_of
 from mitigation.training.data import TrainingData as TrainingData
 from scoring.adapters.facts import Adapter as Adapter
 from scoring.adapters.facts import Change, Numbers
@@ -29,8 +30,6 @@ else:
     Model = object
 
 T = TypeVar("T")
-#: What each recipe of the project is, and the settings of its profiles.
-_DECLARED = tomllib.loads((Path(__file__).parent / "data" / "recipes.toml").read_text(encoding="utf-8"))
 
 
 def setting(
@@ -220,8 +219,8 @@ def declared(name: str, settings: type[T], run: Callable[[Job[T]], Adapter], **m
     Each profile has the values of the tables of ``shared`` that it is ``like``, and then its own; the rest is as in
     ``settings``.
     """
-    shared = _DECLARED["shared"]
-    facts = {key: shared[key] for key in ("benchmarks", "kinds")} | _DECLARED[name]
+    shared = DECLARED[SHARED]
+    facts = {key: shared[key] for key in ("benchmarks", "kinds")} | dict(recipe_of(name))
     profiles = {}
     for profile in ("clean", "paper"):
         own = dict(facts.pop(profile, {}))

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from scoring.api import evaluate
     from scoring.report.headlines import Comparison
     from scoring.result import RunResult, load
+    from scoring.sweep import Sweep
     from scoring.types import DATA, ScoringError
 
-__all__ = ["DATA", "Comparison", "RunResult", "ScoringError", "evaluate", "load"]
+__all__ = ["DATA", "Comparison", "RunResult", "ScoringError", "Sweep", "evaluate", "load"]
 
 # Imported at first use, because ``import scoring`` stays cheap that way.
 _MODULES = {
@@ -32,6 +33,7 @@ _MODULES = {
     "RunResult": "result",
     "load": "result",
     "Comparison": "report.headlines",
+    "Sweep": "sweep",
 }  # the others are types
 
 

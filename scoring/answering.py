@@ -14,7 +14,7 @@ from rich import progress
 from rich.console import Console
 
 from cards.answer_key import answer_key
-from cards.text import grouped, redactor
+from cards.text import for_files, grouped
 from scoring.inference.chat import Chat
 from scoring.prompts import Prompt
 from scoring.tables import Loaded
@@ -193,7 +193,7 @@ def decoding(prompt: Prompt) -> Any:
 
 
 def key(model: Engine, prompt: Prompt, *, truncate: bool = False, chat: Chat | None = None) -> dict[str, str]:
-    """What responses depend on besides the request, for :class:`scoring.inference.store.Store`; secrets are hidden."""
+    """What responses depend on besides the request, for :class:`scoring.inference.store.Store`, without secrets."""
     facts = answer_key(
         model.name,
         weights=model.revision,
@@ -210,7 +210,7 @@ def key(model: Engine, prompt: Prompt, *, truncate: bool = False, chat: Chat | N
         **{PACKAGE: package_version()},
         **model.store_key,
     )
-    hide = redactor(os.environ)
+    hide = for_files(os.environ)
     return {name: hide(str(value)) for name, value in facts.items()}
 
 

@@ -2,21 +2,31 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from rich.console import Console
 
 from cards.options import checked, in_python, visible_console
+from cards.text import split_list
 from scoring import benchmarks as registry
 from scoring.engines import Call, check_folder, chosen
 from scoring.inference.parallel import ALONE, Processes
 from scoring.prompts import Prompt
 from scoring.result import RunResult
 from scoring.statistics.stats import RESAMPLES
+from scoring.sweep import Sweep, calls, sweep
 from scoring.types import DATA, ScoringError
 
 
-def evaluate(
+@overload
+def evaluate(model: list[str] | tuple[str, ...], **options: Any) -> Sweep: ...
+
+
+@overload
+def evaluate(model: Any = "", **options: Any) -> RunResult: ...
+
+
+def evaluate(  # type: ignore[misc]  # the signatures above stand for all of these options
     model: Any = "",
     *,
     tokenizer: Any = None,
@@ -37,6 +47,7 @@ def evaluate(
     wordings: str | int = "",
     include: str | Path | Sequence[str | Path] = (),
     revision: str | None = None,
+    revisions: str | Sequence[str] = (),
     adapter: str | Path | None = None,
     adapter_revision: str | None = None,
     dtype: Literal["auto", "float32", "bfloat16", "float16", "float64"] = "auto",
@@ -61,7 +72,7 @@ def evaluate(
     price_reply: str | None = None,
     limit_name: str = "max_tokens",
     console: Console | None = None,
-) -> RunResult:
+) -> RunResult | Sweep:
     """Scores a model on benchmarks; the parameters are the options of ``probes score`` and have their defaults.
 
     Parameters
@@ -69,7 +80,8 @@ def evaluate(
     model:
         A name on the Hub, a folder, a bundled model (``tiny-causal``, ``tiny-masked``), a loaded transformers or
         PEFT model, or an engine of your own. A loaded model is afterwards as it was before: mode, generation settings,
-        hooks and dtype.
+        hooks and dtype. A list of names is scored one after the other (:mod:`scoring.sweep`): each has a folder in
+        ``out``, and one that fails does not stop the others.
     tokenizer:
         The tokenizer of a loaded model, or the folder or name of that of a served one.
     benchmarks, profile, limit, resamples:
@@ -90,6 +102,8 @@ def evaluate(
     chat_api, samples, temperature, seed, offline, dry_run, budget, price_prompt, price_reply, limit_name:
         Answers in words are sampled from a chat API (:class:`scoring.options.Sampling`). With ``dry_run`` the cost is
         printed, and the result has no scores.
+    revisions:
+        Revisions of each model, each scored as a model of its own, such as ``step1000,step2000``.
     beside:
         Folders of stored runs, whose scores the page of this run shows beside its own.
     ways:
@@ -115,7 +129,27 @@ def evaluate(
     values = dict(locals())
     with in_python(ScoringError):
         shown = checked("console", Console, console or visible_console(), ScoringError)
+        several = [revisions] if isinstance(revisions, str) and revisions else list(revisions)
+        if isinstance(model, (list, tuple)) or several:
+            names = list(model) if isinstance(model, (list, tuple)) else [model]
+            return _swept(names, split_list(",".join(several)), values, shown)
         return evaluated(Call.of(model, values), shown)
+
+
+def _swept(models: Sequence[Any], revisions: Sequence[str], values: Mapping[str, Any], console: Console) -> Sweep:
+    """The runs of several models by name."""
+    unnamed = [model for model in models if not isinstance(model, (str, Path))]
+    if unnamed or not models:
+        given = f"A {type(unnamed[0]).__name__} is in the list of models" if unnamed else "The list of models is empty"
+        raise ScoringError(f"{given}; give names or folders, because each is loaded when the one before it is freed.")
+    call = Call.of(str(models[0]), values)
+    if not call.settings.out:
+        raise ScoringError("Several models have a folder each, and no --out is given; give the folder for all of them.")
+    registry.include(*call.settings.include)
+    every = calls(call, [str(model) for model in models], revisions, call.settings.out)
+    outcomes = list(sweep(every, console))
+    runs = {outcome.name: outcome.folder for outcome in outcomes if not outcome.sentence}
+    return Sweep(runs, {outcome.name: outcome for outcome in outcomes if outcome.sentence})
 
 
 def evaluated(call: Call, console: Console, processes: Processes = ALONE) -> RunResult:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from cards.answer_key import shown_key
+from cards.results import NAMED_REVISION, PARAMETERS
 from scoring import answering, language, tables
 from scoring.answering import Question
 from scoring.inference.chat import Chat
@@ -209,11 +210,13 @@ def model_report(
     estimates: Sequence[Estimate] = (),
 ) -> Report:
     """The report of a run of a model with these settings."""
-    counts = {
+    counts: dict[str, Any] = {
         f"prompt {prompt.name}": f"{prompt.version} sha256:{_sha256(prompt.json())}",
         "chat template": f"sha256:{_sha256(chat.template)}" if chat else "",
         "system": chat.system if chat else "",
     }
+    known = {NAMED_REVISION: model.named_revision, PARAMETERS: model.parameters}
+    counts |= {name: value for name, value in known.items() if value}
     about = {name: getattr(model, name) for name in ("revision", "adapter", "dtype")}
     shown = {part.benchmark.name: part.benchmark.headline for part in parts if part.benchmark.headline}
     about |= {"model": model.name, "speed": model.stats.speed(), "headlines": shown}
@@ -228,7 +231,7 @@ def report_of(
     prompt: Prompt,
     estimates: Sequence[Estimate],
     engine: Mapping[str, Any],
-    asked: Mapping[str, str],
+    asked: Mapping[str, Any],
     **about: Any,
 ) -> Report:
     """The report of a run, with facts ``about`` the model; the environment has those of ``engine`` and prompt too."""

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+import torch
+import typer
+from rich.console import Console
 from typer.testing import CliRunner
 
 import probes
 from builders import datasets
+from cards.options import ended
 from mitigation import recipes
+from mitigation.summaries import summaries
 from scoring import benchmarks
+from tests.helpers import ROOT
 
 RUNNER = CliRunner()
 
@@ -61,6 +69,18 @@ def test_the_list_has_all_registries():
         assert name in lines
 
 
+def test_the_list_waits_for_no_package_that_only_a_run_needs():
+    code = "import sys, probes, scoring; [*probes.catalogue()]; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert "numpy" in loaded
+    assert not loaded & {"torch", "transformers", "scipy", "matplotlib", "peft", "datasets"}
+
+
+def test_the_list_has_the_summary_that_each_recipe_has_itself():
+    assert summaries() == {name: recipes.get(name).summary for name in recipes.names()}
+
+
 def test_the_doctor_needs_a_folder(tmp_path):
     (tmp_path / "rows.json").write_text("[]")
     done = RUNNER.invoke(probes.app, ["doctor", "--data", str(tmp_path / "rows.json")])
@@ -101,3 +121,36 @@ except Exception as error:
     (line,) = done.stdout.splitlines()
     assert line.startswith("ScoringError Asking a server needs the package httpx2, which is not installed; install it")
     assert "[serve]" in line
+
+
+@pytest.mark.fault(60)
+@pytest.mark.parametrize("stream", [">&-", ">/dev/full", ">&- 2>&-"])
+def test_an_output_that_is_closed_or_full_is_no_traceback(stream):
+    command = f"{shlex.quote(sys.executable)} -m probes list {stream}"
+    done = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) <= 1, done.stderr
+    assert done.returncode == (1 if "full" in stream else 0)
+    assert ("cannot be written" in done.stderr) == ("full" in stream)
+
+
+@pytest.mark.fault(60)
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        pa.ArrowMemoryError("malloc of size 64 failed"),
+        torch.OutOfMemoryError("CUDA out of memory."),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:117] . DefaultCPUAllocator: can't allocate memory: you tried"),
+    ],
+    ids=["Python", "Arrow", "a GPU", "torch"],
+)
+def test_too_little_memory_is_one_sentence(error, capsys):
+    with pytest.raises(typer.Exit) as end, ended(Console(stderr=True)):
+        raise error
+    assert end.value.exit_code == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert "too little memory" in lines[0]
+    with pytest.raises(RuntimeError, match="another"), ended(Console(stderr=True)):
+        raise RuntimeError("another")

@@ -14,7 +14,16 @@ from urllib.parse import urljoin, urlsplit
 import httpx2
 import orjson
 
-from builders.sources.retries import LONGEST_WAIT, TRANSIENT, Transient, is_address, retrying, seconds_to_wait
+from builders.sources.retries import (
+    LONGEST_WAIT,
+    NO_ADDRESS,
+    TRANSIENT,
+    Transient,
+    is_address,
+    retrying,
+    seconds_to_wait,
+)
+from cards.text import redactor
 
 T = TypeVar("T")
 #: Seconds for a connection.
@@ -84,7 +93,8 @@ class HttpClient:
     sleep:
         Called with the seconds to wait between attempts; by default it waits until they pass or ``stop`` is set.
 
-    The key in ``OPENAI_API_KEY`` is sent to this address only, and is removed from all texts of the server. Redirects
+    The key in ``OPENAI_API_KEY`` is sent to this address only, and is removed from all texts of the server, as
+    is every other secret of the environment. Redirects
     are refused, because prompts would go to an address that nobody gave.
 
     Raises
@@ -102,14 +112,17 @@ class HttpClient:
 
     def __post_init__(self) -> None:
         self.base_url = self.base_url.rstrip("/")
-        if not is_address(self.base_url):
-            # It may contain a password, so it is not repeated.
-            raise HttpError(
-                "The address of the server is not valid; give --base-url an address such as http://localhost:8000/v1"
-            )
+        try:
+            httpx2.URL(self.base_url)
+            usable = is_address(self.base_url)
+        except (httpx2.InvalidURL, ValueError):  # such as a host with characters that no host has
+            usable = False
+        if not usable:
+            raise HttpError(NO_ADDRESS)
         self.host = urlsplit(self.base_url).netloc.rpartition("@")[2]
         self.root = self.base_url.removesuffix("/v1")
         self.key = os.environ.get("OPENAI_API_KEY", "").strip()
+        self._redact = redactor(os.environ)
         headers = {"Authorization": f"Bearer {self.key}"} if self.key.isascii() and self.key.isprintable() else {}
         # No limit for single reads: the deadline is of the whole request.
         limits = httpx2.Timeout(None, connect=min(CONNECT, self.timeout))
@@ -282,8 +295,9 @@ class HttpClient:
         )
 
     def without_key(self, text: str) -> str:
-        """A text of the server without the key."""
-        return text.replace(self.key, "[key]") if self.key else text
+        """A text of the server without the key and all other secrets, which a server on this machine may know."""
+        text = text.replace(self.key, "[key]") if self.key else text
+        return str(self._redact(text))
 
     def _pause(self, seconds: float) -> None:
         self.stop.wait(seconds)

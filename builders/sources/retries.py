@@ -11,6 +11,8 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_exp
 TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 #: Longest wait in seconds that a server may ask for; with a longer one the request has failed.
 LONGEST_WAIT = 300.0
+#: Said of an address that is none. It may contain a password, so it is not repeated.
+NO_ADDRESS = "The address of the server is not valid; give --base-url an address such as http://localhost:8000/v1"
 
 _BACKOFF = wait_exponential(multiplier=0.5, max=60)
 # Spreads the retries of several clients.
@@ -74,11 +76,12 @@ def seconds_to_wait(retry_after: str) -> float | None:
 def is_address(text: str) -> bool:
     """Whether a text is the address of a server.
 
-    >>> is_address("http://localhost:8000/v1"), is_address("localhost:8000")
-    (True, False)
+    >>> is_address("http://localhost:8000/v1"), is_address("localhost:8000"), is_address("http://localhost:99999")
+    (True, False, False)
     """
     try:
         parts = urlsplit(text)
+        parts.port  # noqa: B018 - raises for what is no number, or no port
     except ValueError:
         return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname)
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and text.isprintable()

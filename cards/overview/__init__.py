@@ -57,7 +57,7 @@ def overview(rows: Iterable[ModelRow], columns: Sequence[Column], *, ability: st
     columns:
         The scores, the most important first. Those beyond :data:`SHOWN` are shown on demand.
     ability:
-        The title of the column of language ability, which is there where a row has one.
+        The title of the column of language ability; empty leaves the column out.
     """
     every = list(rows)
     measures = {row.ability.remark for row in every if row.ability}
@@ -68,8 +68,8 @@ def overview(rows: Iterable[ModelRow], columns: Sequence[Column], *, ability: st
             columns=columns,
             shown=SHOWN - 1,
             ability=ability,
-            # A column without a value would take the place of a score on a small screen.
-            has_ability=bool(measures),
+            # A column that no row can fill would take the place of a score on a small screen.
+            has_ability=bool(ability),
             # The head says what was measured, or each cell where models differ in it.
             ability_of=measures.pop() if len(measures) == 1 else "",
             bands=BANDS,

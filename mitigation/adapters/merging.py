@@ -16,7 +16,6 @@ place, so what is not known here is refused.
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
@@ -28,6 +27,7 @@ from rich.console import Console
 from typer import Argument, Option
 
 from builders.embedded import DATA
+from builders.folders import scratch_beside
 from builders.parsers import read
 from cards.options import ended
 from cards.terminal import show
@@ -116,8 +116,8 @@ def merge(
     with quiet():
         network, state, changes = with_units(adapted, settings) if stamped else with_weights(adapted, str(adapter))
     out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as scratch:
-        made = Path(scratch) / "made"
+    with scratch_beside(out) as scratch:
+        made = scratch / "made"
         save_whole(network, tokenizer, made, state)
         del network, state, adapted
         # Loaded from the written files, as users will: what a configuration cannot say is noticed here.

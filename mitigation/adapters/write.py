@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from math import nan
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from builders.folders import recover_folder, replace_folder
 from cards.files import put, refuse_strays
+from cards.text import for_files, nested
 from mitigation.errors import MitigationError
 from scoring.adapters.attach import quiet
 from scoring.adapters.facts import FACTS, SCHEMA, Adapter, Cost, Numbers, checksum, digests, written_files
@@ -42,13 +44,14 @@ def describe(
         As in :class:`scoring.adapters.facts.Adapter`; a measure without an interval may be a number.
     """
     given = (measures or {}).items()
+    clean = for_files(os.environ)
     return Adapter(
         recipe=recipe,
         base=model.name,
         revision=model.revision,
         dtype=model.dtype,
-        settings=json.loads(json.dumps(asdict(settings))),  # as they are read back
-        data=dict(data),
+        settings=nested(json.loads(json.dumps(asdict(settings))), clean),  # as they are read back
+        data=nested(data, clean),
         cost=cost,
         files=digests(folder),
         measures={name: value if isinstance(value, tuple) else (float(value), nan, nan) for name, value in given},

@@ -2,8 +2,9 @@
 
 Source: *Large Language Model Bias Mitigation from the Perspective of Knowledge Editing* (FAST; Chen et al., 2024),
 section 3. L_e makes the scores of the biased and the unbiased sentence of a pair equal, L_s1 keeps the distribution of
-all other tokens after a prompt, L_s2 keeps the distribution after the subject alone. The same loop makes one edit,
-thousands, or more on top of an earlier stamp.
+all other tokens after a prompt, L_s2 keeps the distribution after the subject alone. This project adds L_t, which keeps
+the distributions in ordinary text (:mod:`mitigation.editing.ordinary`). The same loop makes one edit, thousands, or
+more on top of an earlier stamp.
 
 The paper makes one pass over the pairs and trains each batch to its end. Then the gaps of earlier pairs drift
 while later ones are trained, and all may end on one side of zero. Several passes train all pairs together,
@@ -23,11 +24,13 @@ import torch
 from rich.console import Console
 from rich.progress import track
 
+from mitigation.editing.ordinary import OrdinaryText
 from mitigation.editing.pairs import EditPair, Place
 from mitigation.editing.settings import EditingSchedule
 from mitigation.editing.stamped import StampedNetwork
 from mitigation.training import train
 from mitigation.training.train import LossCurve, restore, save
+from scoring.inference.tokens import Query
 
 #: Seconds between checkpoints within one of several passes.
 CHECKPOINT_SECONDS = 30
@@ -73,34 +76,45 @@ class PairBatch:
     alone.
     """
 
-    def __init__(self, prefixed: Sequence[PrefixedPair]) -> None:
+    def __init__(self, prefixed: Sequence[PrefixedPair], ordinary: Sequence[Query] = ()) -> None:
         self.pairs = [pair for versions in prefixed for pair in versions]
         # All sentences of a step are one list of queries, so equal prefixes and sentences are computed once.
         sides = StampedNetwork.sides(self.pairs)
         alone = [versions[0].alone for versions in prefixed]
-        self.queries = [query for side in sides for query in side] + alone
+        asked = [query for side in sides for query in side]
+        self.scored = sum(len(query.at) for query in asked)
+        self.queries = [*asked, *alone, *ordinary]
         # Only the biased sentences are needed here: up to the object both of a pair are the same.
         starts = np.cumsum([0, *(len(side) for side in sides)])
         self.prompts = [
             Place(int(start) + pair.prompt.query, pair.prompt.answer)
             for start, pair in zip(starts, self.pairs, strict=False)
         ]
-        self.alone = [Place(len(self.queries) - len(alone) + number, 0) for number in range(len(alone))]
+        self.alone = [Place(len(asked) + number, 0) for number in range(len(alone))]
+        first = len(asked) + len(alone)
+        self.ordinary = [
+            Place(first + number, answer) for number, query in enumerate(ordinary) for answer in range(len(query.at))
+        ]
         self.objects = torch.tensor([pair.objects for pair in self.pairs])
 
     def loss_terms(self, network: StampedNetwork, schedule: EditingSchedule) -> dict[str, Any]:
-        """L_e, L_s1 and L_s2 as means, and their weighted sum ``loss``."""
-        logprobs, edited, base = network.answers(self.queries, [*self.prompts, *self.alone])
-        biased, unbiased = network.pair_scores(self.pairs, logprobs[: len(logprobs) - len(self.alone)])
+        """L_e, L_s1, L_s2 and (of ordinary text) L_t as means, and their weighted sum ``loss``."""
+        logprobs, edited, base = network.answers(self.queries, [*self.prompts, *self.alone, *self.ordinary])
+        biased, unbiased = network.pair_scores(self.pairs, logprobs[: self.scored])
         count, objects = len(self.pairs), self.objects.to(edited.device)
+        others = count + len(self.alone)
         # kl_div(reduction="mean") of PyTorch divides by all elements, the vocabulary too.
         size = edited.shape[1] if schedule.divergence == "mean" else 1
         terms = {
             "l_e": pair_gap(biased, unbiased, schedule.compare).mean(),
             "l_s1": kl_divergence(base[:count], edited[:count], objects).mean() / size,
-            "l_s2": kl_divergence(base[count:], edited[count:]).mean() / size,
+            "l_s2": kl_divergence(base[count:others], edited[count:others]).mean() / size,
         }
-        return {"loss": terms["l_e"] + schedule.alpha * terms["l_s1"] + schedule.beta * terms["l_s2"], **terms}
+        loss = terms["l_e"] + schedule.alpha * terms["l_s1"] + schedule.beta * terms["l_s2"]
+        if self.ordinary:
+            terms["l_t"] = kl_divergence(base[others:], edited[others:]).mean()
+            loss = loss + schedule.gamma * terms["l_t"]
+        return {"loss": loss, **terms}
 
 
 def mean_terms(network: StampedNetwork, pairs: Sequence[EditPair], schedule: EditingSchedule) -> dict[str, float]:
@@ -120,6 +134,7 @@ def edit(
     schedule: EditingSchedule,
     checkpoint: Path,
     console: Console,
+    ordinary: OrdinaryText | None = None,
 ) -> LossCurve:
     """Trains the stamp of a network on pairs 0 to ``count``.
 
@@ -132,6 +147,8 @@ def edit(
         A function from the number of a pair and that of the pass to that pair, alone and after prefixes.
     held:
         Pairs that are measured before training and after each pass, but not trained; may be empty.
+    ordinary:
+        Text that L_t keeps, as many texts in a step as pairs; None for none.
 
     Returns
     -------
@@ -152,7 +169,8 @@ def edit(
     steps, saved = range(state.step, schedule.passes * per_pass), time.monotonic()
     for step in track(steps, "editing", console=console, transient=True, disable=not steps):
         # A step depends on its number alone, so a continued training takes the same batches.
-        batch = PairBatch([prefixed(n, step // per_pass) for n in schedule.pair_numbers(step, count)])
+        prefixed_pairs = [prefixed(n, step // per_pass) for n in schedule.pair_numbers(step, count)]
+        batch = PairBatch(prefixed_pairs, ordinary.batch(step, schedule.batch) if ordinary else ())
         optimizer = _adam(trained, schedule) if single_pass else optimizer
         state.curve.train.append(_train(network, batch, schedule.at_step(step, count), optimizer, step))
         end_of_pass = state.step % per_pass == 0

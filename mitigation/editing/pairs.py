@@ -1,7 +1,9 @@
 """Biased pairs as token queries: which two sentences an edit compares, and what it must not change.
 
-The queries are those of the benchmark that scores the pair, so an edit makes equal what the benchmark compares:
-``clean`` and ``paper`` ask and average differently (:mod:`scoring.benchmarks._triplets`).
+With the score ``object`` an edit compares the tokens of the objects after the text before them, P[o|p] of FAST (Chen
+et al., 2024, section 3). With ``clean`` and ``paper`` it compares the score of the benchmark in that profile
+(:mod:`scoring.benchmarks._triplets`). In a causal model that is a mean over all tokens of the sentence: a gap of 3.8
+nats at one pronoun of a sentence of 13 tokens is a gap of .29.
 """
 
 import re
@@ -21,6 +23,8 @@ from scoring.types import BenchmarkContext, Option, Request, Row, ScoringError
 
 DATASET = "biaske"
 PAIR = LABELS[:2]
+#: The score that is that of the objects alone.
+OBJECT = "object"
 #: The configs whose rows the benchmark StereoSet scores; the others are scored as pairs.
 STEREOSET = frozenset({"stereoset", "stereoset-intersentence"})
 #: Configs that say the same of a subject in several published wordings: the name of the source, and the column that
@@ -113,6 +117,16 @@ def other_wordings(data: TrainingData, domain: str) -> dict[str, list[Row]]:
     return by_source
 
 
+def held_by(row: Row) -> str:
+    """By what a row is held out: its subject, or its prompt where a file of pairs names no subject.
+
+    >>> held_by({"id": "a", "prompt": "The Nurse said [BLANK] left.", "object_biased": "she"})
+    'the nurse said [blank] left.'
+    """
+    named = row.get("subject") or row.get("config")
+    return (subject_of(row) if named else str(row["prompt"])).lower()
+
+
 def subject_of(row: Row) -> str:
     """Whom a pair is about; without a subject (CrowS-Pairs), the people named by the biased sentence."""
     return str(row.get("subject") or row["object_biased"])
@@ -139,13 +153,13 @@ def each_possible(rows: Iterable[Row], make: Callable[[Row], T]) -> tuple[list[t
     return made, left_out
 
 
-def edit_pair(tokens: Tokens, row: Row, prefix: str = "", *, profile: str = "clean", family: str = "") -> EditPair:
+def edit_pair(tokens: Tokens, row: Row, prefix: str = "", *, profile: str = OBJECT, family: str = "") -> EditPair:
     """The queries for a row after a prefix.
 
     Parameters
     ----------
     profile:
-        The profile of the benchmark whose score the edit compares.
+        What the edit compares: the objects (:data:`OBJECT`), or the score of the benchmark in a profile.
     family:
         The ``model_type`` of the model, on which StereoSet's published wording depends.
 
@@ -162,14 +176,14 @@ def edit_pair(tokens: Tokens, row: Row, prefix: str = "", *, profile: str = "cle
     options = [_after(option, opening) for option in request.options]
     requests = [Request(row["id"], options=tuple(options))]
     requests.append(Request(row["id"], f"{subject_of(row)} is a", (Option(" person", ((1, 7),), "left"),)))
-    if tokens.kind == "causal":
+    if tokens.kind == "causal" and profile != OBJECT:
         # The tokens from the object on; the end of the prompt is in front of them.
         start = length + row["prompt"].index(BLANK)
         rest = tuple(replace(option, spans=((start, len(option.text)),)) for option in options)
         requests.append(Request(row["id"], options=rest))
     (both, _), (alone, _), *after = tokens.queries(requests)
     biased, unbiased = (tuple(queries) for queries in both)
-    # In a masked model the object is masked whole, so its first token is the first answer.
+    # Where nothing before the object is scored, its first token is the first answer.
     firsts = [0, 0]
     if after:
         firsts = [_answers(side) - _answers(rest) for side, rest in zip((biased, unbiased), after[0][0], strict=True)]
@@ -182,11 +196,45 @@ def edit_pair(tokens: Tokens, row: Row, prefix: str = "", *, profile: str = "cle
 
 
 def score_request(row: Row, profile: str, context: BenchmarkContext) -> Request:
-    """The request of a benchmark for the biased and the unbiased sentence of a row."""
+    """The request for the biased and the unbiased sentence of a row: of its objects, or that of a benchmark."""
+    if profile == OBJECT and context.kind == "causal":
+        options = [Option(str(row[f"sentence_{label}"]), (scored_span(row, label),)) for label in PAIR]
+        return Request(row["id"], options=tuple(options))
+    profile = "clean" if profile == OBJECT else profile
     if row.get("config") in STEREOSET:
         (request,) = stereoset.requests(profile, row, context)
         return replace(request, options=request.options[:2])
     return _triplets.request(row, PAIR, context)
+
+
+def scored_span(row: Row, label: str) -> tuple[int, int]:
+    """Start and end of the characters of a sentence that a causal model is compared at, with the text before them.
+
+    They are those of the object. What follows the object is not scored: it depends on the object, and a causal model
+    does not read it where it predicts the object. Two kinds of rows are compared elsewhere, because nothing before
+    their object says whom the sentence is about. Where the subject follows the object (BEC-Pro), the tokens of the
+    subject are scored. Where no subject is named (CrowS-Pairs), or nothing stands before the object, the object and
+    all that follows it are.
+
+    >>> from builders.parsers.triplets import filled
+    >>> row = {"subject": "nurse", **filled("The nurse said [BLANK] left.", "she", "he")}
+    >>> scored_span(row, "biased"), scored_span(row, "unbiased")
+    ((15, 18), (15, 17))
+    >>> row = {"subject": "nurse", **filled("My [BLANK] is a nurse.", "aunt", "uncle")}
+    >>> scored_span(row, "unbiased")
+    (14, 19)
+    """
+    start = row["prompt"].index(BLANK)
+    end = start + len(row[f"object_{label}"])
+    before, after = row["prompt"].split(BLANK)
+    subject = row.get("subject")
+    follows = whole_word(after, subject) if subject and not whole_word(before, subject) else None
+    if follows:
+        return end + follows[0], end + follows[1]
+    unnamed = row.get("config") and not subject
+    if unnamed or not before.strip():
+        return start, len(row[f"sentence_{label}"])
+    return start, end
 
 
 def _after(option: Option, opening: str) -> Option:
@@ -212,10 +260,10 @@ def _place(queries: Sequence[Query], number: int) -> Place:
 
 
 def mean_scores(logprobs: torch.Tensor, side: torch.Tensor, count: int, profile: str, kind: str) -> torch.Tensor:
-    """The scores [count] of sentences whose tokens have the log-probabilities ``logprobs`` [tokens].
+    """The scores [count] of sentences whose scored tokens have the log-probabilities ``logprobs`` [tokens].
 
     ``side`` [tokens] is the number of each token's sentence. The mean is that of the benchmark in a profile
-    (:func:`scoring.benchmarks._triplets.scores`), with gradients.
+    (:func:`scoring.benchmarks._triplets.scores`), with gradients; that of objects is the mean of logarithms.
     """
     probabilities = _triplets.averages_probabilities(profile, kind)
     values = logprobs.exp() if probabilities else logprobs

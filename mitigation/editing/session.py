@@ -26,11 +26,13 @@ from cards.terminal import show
 from cards.text import split_list
 from mitigation.editing import PAIRS, SIDES, pairs
 from mitigation.editing.edit import MEASURED, edit, mean_terms
+from mitigation.editing.ordinary import OrdinaryText
 from mitigation.editing.pairs import WORDINGS, EditPair, each_possible
-from mitigation.editing.settings import OPENINGS, PairSettings
+from mitigation.editing.settings import OPENINGS, PairSettings, outside
 from mitigation.editing.stamped import StampedNetwork
 from mitigation.errors import MitigationError
 from mitigation.evaluate import changed
+from mitigation.pairs_file import read_pairs
 from mitigation.plots import plot_changes, write_losses
 from mitigation.recipe import Job
 from mitigation.training.train import LossCurve, checkpoint_path
@@ -149,7 +151,7 @@ def gap() -> Metric:
 def pair_changes(before: tuple[Table, Table], after: tuple[Table, Table], profile: str) -> tuple[Change, ...]:
     """SS, PS and gap of held-out and of edited subjects, SS of edited pairs by length, and PS of each source."""
     # Ties count as half in this project, and as not preferred in the published code.
-    half = profile == "clean"
+    half = profile != "paper"
     wanted = ([knowledge.ss(half), gap()], [knowledge.ps(half)])
     changes: list[Change] = []
     for table, other, metrics in zip(before, after, wanted, strict=True):
@@ -199,15 +201,20 @@ class EditingSession:
     def __init__(self, job: Job[Any]) -> None:
         self.job, self.model, self.settings = job, job.model, job.settings
         settings: PairSettings = job.settings
-        rows = pairs.pair_rows(job.data, split_list(settings.sets), settings.split, settings.domain)
-        rows, _ = pairs.split_wordings(rows)
+        if settings.pairs:
+            rows = read_pairs(settings.pairs)
+        else:
+            every = pairs.pair_rows(job.data, split_list(settings.sets), settings.split, settings.domain)
+            rows, _ = pairs.split_wordings(every)
+        job.data.versions.update(outside(settings))
         possible, self.left_out = pairs.each_possible(rows, self._pair)
         if not possible:
             raise MitigationError(f"None of the {len(rows)} pairs can be edited: {next(iter(self.left_out.values()))}")
         tell_left_out(self.left_out, len(rows), "edited", job.console)
         self._made = {str(row["id"]): edited_pair for row, edited_pair in possible}
-        self.edited, self.held = split_subjects([row for row, _ in possible], settings)
+        self.edited, self.held = split_subjects([row for row, _ in possible], settings.held_out, settings.seed)
         self._prefixes = generate_prefixes(job.model, settings)
+        self._ordinary = OrdinaryText(job.model, settings.texts(), settings.seed) if settings.gamma else None
         self._after_prefix = cache(self._make_after_prefix)
 
     def _pair(self, row: Row, prefix: str = "") -> EditPair:
@@ -254,7 +261,7 @@ class EditingSession:
         before, scored_before = mean_terms(network, trained_pairs, settings), measured.scores(network)
         begun, path = job.meter.seconds, checkpoint_path(job, "editing")
         held_pairs = [self._made[row["id"]] for row in self.held]
-        curve = edit(network, self._versions, len(self.edited), held_pairs, settings, path, job.console)
+        curve = edit(network, self._versions, len(self.edited), held_pairs, settings, path, job.console, self._ordinary)
         took = job.meter.seconds - begun
         after, scored_after = mean_terms(network, trained_pairs, settings), measured.scores(network)
         if all(bool((start[name] == weight).all()) for name, weight in network.trained.items()):
@@ -283,26 +290,24 @@ def tell_left_out(left_out: Mapping[str, str], count: int, what: str, console: C
         )
 
 
-def split_subjects(rows: Sequence[Row], settings: PairSettings) -> tuple[list[Row], list[Row]]:
-    """Rows to edit, and rows of the held-out subjects; all rows of a subject are on the same side.
+def split_subjects(rows: Sequence[Row], share: float, seed: int) -> tuple[list[Row], list[Row]]:
+    """Rows to edit, and rows of a share of the subjects to hold out; all rows of a subject are on the same side.
 
     Raises
     ------
     MitigationError
         If there are too few subjects for the share to hold out.
     """
-    names = sorted({pairs.subject_of(row).lower() for row in rows})
-    count = round(settings.held_out * len(names))
-    if settings.held_out and not 0 < count < len(names):
-        raise MitigationError(
-            f"A share of {settings.held_out} of {len(names)} subjects cannot be held out; give more pairs, or 0."
-        )
+    names = sorted({pairs.held_by(row) for row in rows})
+    count = round(share * len(names))
+    if share and not 0 < count < len(names):
+        raise MitigationError(f"A share of {share} of {len(names)} subjects cannot be held out; give more pairs, or 0.")
     # Subjects are drawn, not rows, so that no wording of a held-out subject is trained.
-    order = np.random.default_rng(settings.seed).permutation(len(names))
+    order = np.random.default_rng(seed).permutation(len(names))
     held_out = {names[n] for n in order[:count]}
     sides: tuple[list[Row], list[Row]] = [], []
     for row in rows:
-        sides[pairs.subject_of(row).lower() in held_out].append(row)
+        sides[pairs.held_by(row) in held_out].append(row)
     return sides
 
 

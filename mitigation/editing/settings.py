@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from cards.text import split_list
-from mitigation.recipe import Settings, setting
+from mitigation import corpora
+from mitigation.pairs_file import read_pairs
+from mitigation.recipe import Settings, defaults, setting
+from mitigation.training.settings import CorpusSettings
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:
@@ -27,18 +30,19 @@ class EditingSchedule(Settings):
 
     In one pass, as in the paper, each batch has an Adam of its own and ends with the weights that ``keep`` says,
     of its best step or of its last, in the order of the pairs. Several passes share one Adam and draw a new order
-    each; the rate falls linearly by pass, the weights of L_s1 and L_s2 with its square.
+    each; the rate falls linearly by pass, the weights of L_s1 and L_s2 with its square. The weight of L_t stays.
     """
 
     batch: int = setting(16, "Pairs per batch.", OWN, above=0)
     iterations: int = setting(1, "Optimizer steps per batch and pass.", OWN, above=0)
     rate: float = setting(1e-3, "Learning rate of Adam.", OWN, above=0)
-    alpha: float = setting(40.0, "Weight of L_s1, which keeps all other tokens after a prompt.", PAPER, least=0)
+    alpha: float = setting(10.0, "Weight of L_s1, which keeps all other tokens after a prompt.", OWN, least=0)
     beta: float = setting(0.1, "Weight of L_s2, which keeps the tokens after a subject alone.", PAPER, least=0)
+    gamma: float = setting(2.0, "Weight of L_t, which keeps all tokens of ordinary text.", OWN, least=0)
     compare: str = setting(
         "log", "What L_e compares: probability, or log for its logarithm.", OWN, choices=("probability", "log")
     )
-    passes: int = setting(40, "Passes over all pairs; with 1 each batch is trained to its end.", OWN, above=0)
+    passes: int = setting(6, "Passes over all pairs; with 1 each batch is trained to its end.", OWN, above=0)
     seed: int = setting(42, "Of the held-out subjects, prefixes, traces, order, and the start of the matrices.", OPEN)
     keep: str = setting(
         "best",
@@ -88,9 +92,22 @@ class EditingSchedule(Settings):
 
 
 @dataclass(frozen=True)
-class PairSettings(EditingSchedule):
+@defaults(OWN, lines=2000)
+class PairSettings(CorpusSettings, EditingSchedule):
     """Which pairs are trained, how long, and what must not change."""
 
+    corpus: str = setting(
+        "",
+        "Ordinary text for L_t: files, folders, globs or addresses, with commas; without it 300 sentences of this "
+        "project.",
+        OWN,
+    )
+    pairs: str = setting(
+        "",
+        "A file of pairs of your own in the place of --sets: the contrast of steering, or a list of prompts with two "
+        "objects or of two sentences.",
+        OWN,
+    )
     sets: str = setting("stereoset", "Configs of biaske to edit, with commas.", PAPER)
     split: str = setting("test", "Their split.", PAPER)
     domain: str = setting("gender", "gender, race, religion, or all.", PAPER)
@@ -98,15 +115,21 @@ class PairSettings(EditingSchedule):
         0.2, "Share of the subjects whose pairs are measured but not edited.", OWN, least=0, below=1
     )
     score: str = setting(
-        "clean",
-        "The benchmark's profile whose score of a sentence is compared.",
+        "object",
+        "What L_e compares: the object after the text before it; or clean or paper, the benchmark's score.",
         OWN,
-        choices=("clean", "paper"),
+        choices=("object", "clean", "paper"),
     )
     prefixes: int = setting(
         5, "Texts put before each prompt, besides none; with several passes, one each in the first half.", OPEN, least=0
     )
     prefix_tokens: int = setting(10, "Tokens of a prefix, which a causal model generates.", OPEN, above=0)
+
+
+def outside(settings: PairSettings) -> dict[str, str]:
+    """Name to fingerprint of the file of pairs, and of the ordinary text where it is read."""
+    given = corpora.fingerprints(settings.pairs) if settings.pairs else {}
+    return given | (corpora.fingerprints(settings.corpus) if settings.gamma else {})
 
 
 def number_of_steps(settings: PairSettings, data: TrainingData) -> int:
@@ -115,7 +138,10 @@ def number_of_steps(settings: PairSettings, data: TrainingData) -> int:
 
     configs = split_list(settings.sets)
     try:
-        rows, _ = split_wordings(pair_rows(data, configs, settings.split, settings.domain))
+        if settings.pairs:
+            rows = read_pairs(settings.pairs)
+        else:
+            rows, _ = split_wordings(pair_rows(data, configs, settings.split, settings.domain))
     except ScoringError:
         return 0
     edited = round(len(rows) * (1 - settings.held_out))

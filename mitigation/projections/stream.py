@@ -10,15 +10,12 @@ import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from pydantic import Field, TypeAdapter, ValidationError
-from typing_extensions import TypedDict
 
-from cards.stored import STRICT, first_fault
 from mitigation.errors import MitigationError
+from mitigation.pairs_file import CHOICE, FEWEST, read_contrast
 from mitigation.projections import sentences
 from mitigation.projections.fit import FITTED, LEAST, SentenceSettings, read_text
 from mitigation.recipe import setting
@@ -32,9 +29,6 @@ if TYPE_CHECKING:
 
 #: The first and the second word of a group of the list: a sentence with one, and with the other.
 Pair = tuple[str, str]
-#: A choice between two words in a text of a contrast, and the fewest texts of a kind: one of so many is held out.
-CHOICE, FEWEST = r"\[([^\[|\]]+)\|([^\[|\]]+)\]", 4
-ChoiceText = Annotated[str, Field(pattern=rf"^[^\[\]]*{CHOICE}[^\[\]]*$")]
 
 
 @dataclass(frozen=True)
@@ -102,14 +96,6 @@ def text_pairs(model: Model, settings: StreamSettings, data: TrainingData) -> tu
     return pairs[:fitted], pairs[fitted:][: settings.held]
 
 
-class Contrast(TypedDict):
-    """Texts of two kinds, such as those about two groups of occupations, each with one choice such as ``[he|she]``."""
-
-    __pydantic_config__ = STRICT  # type: ignore[misc]
-    first: Annotated[list[ChoiceText], Field(min_length=FEWEST)]
-    second: Annotated[list[ChoiceText], Field(min_length=FEWEST)]
-
-
 def contrast_pairs(path: str) -> tuple[tuple[list[Pair], list[Pair]], list[Pair]]:
     """The texts of a contrast by kind, each with the word of its kind and with the other one; and held-out texts.
 
@@ -120,14 +106,7 @@ def contrast_pairs(path: str) -> tuple[tuple[list[Pair], list[Pair]], list[Pair]
     MitigationError
         If the file cannot be read or is no such contrast.
     """
-    try:
-        given = TypeAdapter(Contrast).validate_json(Path(path).read_bytes())
-    except (OSError, ValidationError) as error:
-        fault = first_fault(error) if isinstance(error, ValidationError) else error.strerror
-        raise MitigationError(
-            f"The contrast {path} cannot be read ({fault}); give a JSON object with first and second, each a list of "
-            f"{FEWEST} texts or more with one choice such as [he|she]."
-        ) from None
+    given = read_contrast(path)
     # A text splits into what stands before the choice, its two words, and what stands after.
     both = [[re.split(CHOICE, text) for text in texts] for texts in (given["first"], given["second"])]
     first, second = ([(a + one + end, a + other + end) for a, one, other, end in texts] for texts in both)

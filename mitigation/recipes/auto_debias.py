@@ -4,22 +4,35 @@ Source: *Auto-Debias: Debiasing Masked Language Models with Automated Biased Pro
 makes the predictions after "{male word} {prompt}" and "{female word} {prompt}" equal. The published words and prompts
 are fetched from their pinned addresses; prompts of one's own come from a file or from the published search, which
 takes very long at its published size. The method was published for masked models; for causal ones this project
-aligns the next token.
+aligns the next token. With ``pairs`` of the user's, prompts with opposite stereotypes have the place of the words.
 """
 
+from __future__ import annotations
+
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from builders.manifest import file_sha256
 from builders.sources.catalogue import catalogue
+from mitigation import corpora
 from mitigation.attribute_words import SOURCE, attribute_words, fetched_source
 from mitigation.errors import MitigationError
-from mitigation.recipe import Adapter, Job, declared, defaults, setting
+from mitigation.pairs_file import read_pairs
+from mitigation.recipe import Adapter, Job, Model, declared, defaults, setting
 from mitigation.training.settings import OPEN, TrainingSettings
+from scoring.types import Row
+
+if TYPE_CHECKING:
+    from mitigation.editing.pairs import EditPair
+    from mitigation.training.alignment import Prompted
 
 PUBLISHED, SEARCH = "auto-debias", "search"
+#: Pairs of prompts of a file that are trained, at most.
+MOST = 5000
 CODE, PAPER = "code of Guo et al. 2022", "Guo et al. 2022"
 #: Domain to the pinned files with the words of both sides, line by line.
 SIDES: Mapping[str, tuple[str, str]] = {
@@ -43,6 +56,9 @@ class AutoDebiasSettings(TrainingSettings):
     search_beam: int = setting(100, "Prompts of each length that the search keeps.", PAPER, above=0)
     search_words: int = setting(5000, "Words that the search tries, from the model's vocabulary.", CODE, above=0)
     search_pairs: int = setting(30, "Pairs of words that the search compares.", CODE, above=0)
+    pairs: str = setting(
+        "", "A file of pairs of your own in the place of words and prompts: aligns the objects after two prompts.", OPEN
+    )
     held_out: float = setting(0.0, "Share of the pairs that are measured but not trained.", OPEN, least=0, below=1)
     epochs: int = setting(1, "Times that each prompt is trained after each pair; a step has prompts.", PAPER, above=0)
     measured: int = setting(256, "Prompts that are measured while training.", OPEN, above=0)
@@ -50,6 +66,8 @@ class AutoDebiasSettings(TrainingSettings):
 
 def run(job: Job[AutoDebiasSettings]) -> Adapter:
     """Searches prompts if asked to, trains on them, and writes the adapter."""
+    if job.settings.pairs:
+        return run_on_pairs(job)
     from cards.files import put
     from mitigation.training import alignment
     from mitigation.training.train import checkpoint_path
@@ -57,7 +75,7 @@ def run(job: Job[AutoDebiasSettings]) -> Adapter:
 
     model, settings = job.model, job.settings
     job.data.versions.update(input_versions(settings))
-    pairs = alignment.whole_pairs(model, read_pairs(settings))
+    pairs = alignment.whole_pairs(model, read_word_pairs(settings))
     stereotypes = alignment.token_numbers(model, read_lines(settings.stereotypes, f"{PUBLISHED}/stereotypes"))
     draw, path = random.Random(settings.seed), checkpoint_path(job)
     if settings.prompts == SEARCH:
@@ -92,7 +110,95 @@ def run(job: Job[AutoDebiasSettings]) -> Adapter:
     return job.done(tuned.parameters, measures)
 
 
-def read_pairs(settings: AutoDebiasSettings) -> list[tuple[str, str]]:
+def run_on_pairs(job: Job[AutoDebiasSettings]) -> Adapter:
+    """Trains on the prompts of a file of pairs, and writes the adapter.
+
+    Two prompts whose stereotypes are opposite, such as those of a carpenter and of a nurse, have the place of the
+    published words and prompt. What is aligned is the distribution over the objects of the file.
+    """
+    import torch
+
+    from mitigation.editing.pairs import each_possible, edit_pair
+    from mitigation.editing.session import split_subjects, tell_left_out
+    from mitigation.training import alignment
+    from mitigation.training.trainable import tune
+
+    model, settings = job.model, job.settings
+    job.data.versions.update(input_versions(settings))
+    every = read_pairs(settings.pairs)
+    possible, left_out = each_possible(every, lambda row: edit_pair(model.tokens, row))
+    tell_left_out(left_out, len(every), "aligned", job.console)
+    if not possible:
+        raise MitigationError(f"None of the {len(every)} pairs of {settings.pairs} can be aligned; give other pairs.")
+    made = {str(row["id"]): pair for row, pair in possible}
+    trained, held = split_subjects([row for row, _ in possible], settings.held_out, settings.seed)
+    draw = random.Random(settings.seed)
+
+    def prompts(rows: Sequence[Row], most: int) -> list[alignment.PromptedPair]:
+        chosen = opposite_prompts(rows)
+        chosen = draw.sample(chosen, min(most, len(chosen)))
+        return [(before_object(model, made[one]), before_object(model, made[other])) for one, other in chosen]
+
+    rows, held_rows = prompts(trained, MOST), prompts(held, settings.measured)
+    if not rows:
+        raise MitigationError(
+            f"No two prompts of {settings.pairs} have opposite stereotypes, such as he in one and she in the other; "
+            "give pairs of both kinds."
+        )
+    objects = torch.tensor(sorted({token for pair in made.values() for token in pair.objects}))
+    loss = alignment.AlignmentLoss(model, None if settings.all_tokens else objects, reverse=settings.published)
+    schedule = settings.schedule(steps=max(1, settings.epochs * len(rows) // settings.batch_size), warmup=0.0)
+    tuned = tune(job, loss, rows, held_rows or rows[: settings.measured], schedule)
+    side = "held_out" if held_rows else "trained"
+    measures = {
+        f"divergence_{side}_before": tuned.curve.held[0]["loss"],
+        f"divergence_{side}_after": tuned.after["loss"],
+        "pairs_trained": len(trained),
+        "pairs_held_out": len(held),
+    }
+    return job.done(tuned.parameters, measures)
+
+
+def opposite_prompts(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    """The ids of each two rows with opposite stereotypes, of the same template where rows have one.
+
+    >>> row = {"prompt": "The nurse said [BLANK] left.", "subject": "nurse"}
+    >>> rows = [row | {"id": "a", "object_biased": "she", "object_unbiased": "he"}]
+    >>> row = {"prompt": "The cook said [BLANK] left.", "subject": "cook"}
+    >>> rows += [row | {"id": "b", "object_biased": "he", "object_unbiased": "she"}]
+    >>> opposite_prompts(rows)
+    [('a', 'b')]
+    """
+    by_template: dict[tuple[str, frozenset[str]], list[Row]] = {}
+    by_objects: dict[tuple[str, frozenset[str]], list[Row]] = {}
+    for row in rows:
+        objects = frozenset((row["object_biased"], row["object_unbiased"]))
+        template = row["prompt"].replace(row["subject"], "") if row["subject"] else ""
+        by_template.setdefault((template, objects), []).append(row)
+        by_objects.setdefault(("", objects), []).append(row)
+    found: list[tuple[str, str]] = []
+    # Where no template has both stereotypes, all prompts about the same objects are compared.
+    for groups in (by_template, by_objects):
+        for group in groups.values():
+            first = group[0]["object_biased"]
+            ones = [str(row["id"]) for row in group if row["object_biased"] == first]
+            others = [str(row["id"]) for row in group if row["object_biased"] != first]
+            found += product(ones, others)
+        if found:
+            break
+    return found
+
+
+def before_object(model: Model, pair: EditPair) -> Prompted:
+    """The tokens at whose end a causal model predicts the object, or all of them with a mask in its place."""
+    from mitigation.training.alignment import Prompted
+
+    query = pair.biased[pair.prompt.query]
+    at = query.at[pair.prompt.answer]
+    return Prompted(list(query.ids if model.kind == "masked" else query.ids[: at + 1]), at)
+
+
+def read_word_pairs(settings: AutoDebiasSettings) -> list[tuple[str, str]]:
     """The pairs of words of a domain, each once.
 
     Raises
@@ -166,6 +272,8 @@ def split_pairs(
 
 def input_versions(settings: AutoDebiasSettings) -> dict[str, str]:
     """Name to fingerprint of the words and prompts that settings name."""
+    if settings.pairs:
+        return corpora.fingerprints(settings.pairs)
     fingerprints: dict[str, str] = {}
     if settings.words != PUBLISHED:
         words = attribute_words(settings.words, settings.domain)

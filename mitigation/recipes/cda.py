@@ -3,7 +3,8 @@
 Source: *Gender Bias in Neural Natural Language Processing* (Lu et al., 2020) and its use by bias-bench (Meade et al.,
 2022). The training is two-sided: it has each text with a listed word as it is written and with the words replaced.
 Texts without a listed word are left out, as in bias-bench. First names can be swapped too
-(``names``), as in *It's All in the Name* (Hall Maudslay et al., 2019).
+(``names``), as in *It's All in the Name* (Hall Maudslay et al., 2019). ``pairs`` of the user's already are two
+sentences each, so none is swapped.
 """
 
 import random
@@ -11,9 +12,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mitigation.attribute_words import AttributeWords, Swapper, name_pairs
+from mitigation.corpora import fingerprints
 from mitigation.errors import MitigationError
+from mitigation.pairs_file import read_pairs
 from mitigation.recipe import Adapter, Job, declared, setting
-from mitigation.training.settings import CODE, LanguageSettings, WordSettings, text_versions
+from mitigation.training.settings import CODE, OPEN, LanguageSettings, WordSettings, text_versions
 
 #: What may stand after a listed word in the published code.
 _ENDINGS = ("", ".", ",", "?", "!", ";", ":")
@@ -26,9 +29,16 @@ class CdaSettings(LanguageSettings, WordSettings):
     two_sided: bool = setting(True, "Also train on each changed text as it was written.", CODE)
     published: bool = setting(True, "Replace words as bias-bench does: lower-case ones between spaces.", CODE)
     names: str = setting("", "A JSON file with pairs of first names that are replaced too; empty for none.", CODE)
+    pairs: str = setting(
+        "", "A file of pairs of your own, whose two sentences are trained in the place of swapped text.", OPEN
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.pairs and (self.corpus or self.names):
+            raise MitigationError(
+                "Pairs have both sentences already, so no text is swapped; give --pairs, or --corpus and --names."
+            )
         if self.names and (self.published or self.domain != "gender"):
             raise MitigationError(
                 "First names are replaced for gender and only where words are not replaced as published; give "
@@ -42,15 +52,20 @@ def run(job: Job[CdaSettings]) -> Adapter:
 
     settings = job.settings
     job.data.versions.update(versions(settings))
-    names = name_pairs(settings.names).groups if settings.names else ()
-    pairs = changed(settings.texts(), settings.listed, published=settings.published, seed=settings.seed, names=names)
+    if settings.pairs:
+        pairs = [(str(row["sentence_biased"]), str(row["sentence_unbiased"])) for row in read_pairs(settings.pairs)]
+    else:
+        names, listed = name_pairs(settings.names).groups if settings.names else (), settings.listed
+        pairs = changed(settings.texts(), listed, published=settings.published, seed=settings.seed, names=names)
     random.Random(settings.seed).shuffle(pairs)  # both sides of a text stay together, so none is trained and held out
     texts = [text for pair in pairs for text in (pair if settings.two_sided else pair[1:])]
     return train_on(job, texts, measures={"changed texts": len(pairs)})
 
 
 def versions(settings: CdaSettings) -> dict[str, str]:
-    """Name to fingerprint of the corpus, of the list of words and of the names."""
+    """Name to fingerprint of the pairs; or of the corpus, of the list of words and of the names."""
+    if settings.pairs:
+        return fingerprints(settings.pairs)
     names = name_pairs(settings.names) if settings.names else None
     return text_versions(settings) | ({names.name: names.version} if names else {})
 

@@ -5,25 +5,47 @@ probes (training split) with one pronoun chosen and the other rejected. With as 
 of DPO would be the base model itself, because DPO adds the preference to the base model's. So *she* is chosen in a
 share p of the rows with logit(p) = β log(P(he) / P(she)) of the base model: the optimum of DPO on these rows then
 has both pronouns equally probable after each prompt, and the divergence from the base model is what DPO limits anyway.
+
+With ``pairs`` of the user's the prompt is the text before the blank, and the two answers are the objects. There are few
+of them, so each is a row with the share p itself in the place of a drawn preference: the mean of DPO's loss over draws.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from cards.terminal import show
 from cards.text import split_list
+from mitigation.corpora import fingerprints
 from mitigation.errors import MitigationError
+from mitigation.pairs_file import read_pairs
 from mitigation.recipe import Adapter, Job, Model, declared, defaults, setting
 from mitigation.recipes.debias_tuning import encode_prompts
 from mitigation.training.data import load_prompts, training_prompts
 from mitigation.training.settings import OPEN, TrainingSettings
 from scoring.types import Floats, Request
 
+if TYPE_CHECKING:
+    from mitigation.editing.pairs import EditPair
+
 _PAPER = "Rafailov et al. 2023"
 #: The pronouns that are preferred and rejected; the ratio of their probabilities is what is balanced.
 PRONOUNS = ("she", "he")
+
+
+class Preference(NamedTuple):
+    """A row of the loss: a prompt as token ids, two answers of one token, and the preference between them.
+
+    ``share`` is how often the first answer is preferred, and ``ratio`` the base model's log P(first) - log P(second).
+    """
+
+    ids: list[int]
+    answers: tuple[int, int]
+    share: float
+    ratio: float
 
 
 @dataclass(frozen=True)
@@ -40,6 +62,10 @@ class DpoSettings(TrainingSettings):
     max_length: int = setting(512, "Maximum tokens of a prompt.", OPEN, above=0)
     corpora: str = setting("stsb,snli", "Configs of gender-neutral-probes to train on, with commas.", OPEN)
     held: int = setting(256, "Validation prompts that are measured, at most.", OPEN, above=0)
+    pairs: str = setting(
+        "", "A file of pairs of your own, whose objects are preferred and rejected, in the place of --corpora.", OPEN
+    )
+    held_out: float = setting(0.2, "Share of the subjects of --pairs that are held out.", OPEN, above=0, below=1)
 
 
 def run(job: Job[DpoSettings]) -> Adapter:
@@ -47,22 +73,34 @@ def run(job: Job[DpoSettings]) -> Adapter:
     from mitigation.training.losses import PreferenceLoss
     from mitigation.training.trainable import tune
 
-    model, settings, names = job.model, job.settings, split_list(job.settings.corpora)
-    prompts = training_prompts(job.data, names)
-    held = load_prompts(job.data, names, "validation")[: settings.held]
-    rows, female = preferences(model, prompts, settings)
-    held_rows, _ = preferences(model, held, settings)
-    pronouns = [token for token in model.tokens.words(PRONOUNS) if token is not None]
+    model, settings = job.model, job.settings
+    measures: dict[str, float] = {}
+    if settings.pairs:
+        job.data.versions.update(versions(settings))
+        rows, held_rows = pair_preferences(job)
+    else:
+        names = split_list(settings.corpora)
+        prompts = training_prompts(job.data, names)
+        held = load_prompts(job.data, names, "validation")[: settings.held]
+        rows, female = preferences(model, prompts, settings)
+        held_rows, _ = preferences(model, held, settings)
+        measures["share of rows that prefer she"] = float(female.mean())
     schedule = settings.schedule(warmup=settings.warmup / settings.steps)
-    tuned = tune(job, PreferenceLoss(model, pronouns, settings.beta), rows, held_rows, schedule)
-    measures = {"share of rows that prefer she": float(female.mean())}
+    tuned = tune(job, PreferenceLoss(model, settings.beta), rows, held_rows, schedule)
     for when, terms in (("before", tuned.curve.held[0]), ("after", tuned.after)):
         measures |= {f"held-out {name} {when}": terms[name] for name in ("log ratio", "absolute log ratio")}
     show(job.console, [f"{name}: {mean:.3f}" for name, mean in measures.items()])
     return job.done(tuned.parameters, measures)
 
 
-def preferences(model: Model, prompts: list[str], settings: DpoSettings) -> tuple[list[Any], np.ndarray[Any, Any]]:
+def versions(settings: DpoSettings) -> dict[str, str]:
+    """Name to fingerprint of the file of pairs, if there is one."""
+    return fingerprints(settings.pairs) if settings.pairs else {}
+
+
+def preferences(
+    model: Model, prompts: list[str], settings: DpoSettings
+) -> tuple[list[Preference], np.ndarray[Any, Any]]:
     """A row of :class:`mitigation.training.losses.PreferenceLoss` for each prompt, and in which [prompts] is *she*."""
     ratios = log_ratios(model, prompts)
     # Preferences are set in a random order, so that neighbouring rows of a corpus are not treated alike.
@@ -70,8 +108,57 @@ def preferences(model: Model, prompts: list[str], settings: DpoSettings) -> tupl
     female = np.zeros(len(prompts), dtype=bool)
     female[order] = prefers_first(ratios[order], settings.beta)
     encoded = encode_prompts(model, prompts, settings.max_length)
-    signs = np.where(female, 1, -1).tolist()
-    return list(zip(encoded, signs, ratios.tolist(), strict=True)), female
+    she, he = (int(token) for token in model.tokens.words(PRONOUNS) if token is not None)
+    rows = zip(encoded, female.tolist(), ratios.tolist(), strict=True)
+    return [Preference(ids, (she, he), float(first), ratio) for ids, first, ratio in rows], female
+
+
+def pair_preferences(job: Job[DpoSettings]) -> tuple[list[Preference], list[Preference]]:
+    """The rows of a file of pairs to train, and those of held-out subjects.
+
+    The first answer of a row is the unbiased object. Objects of several tokens are compared by their first one.
+
+    Raises
+    ------
+    MitigationError
+        If no pair has two objects with different first tokens, or no subject can be held out.
+    """
+    from mitigation.editing.pairs import each_possible, edit_pair
+    from mitigation.editing.session import split_subjects, tell_left_out
+
+    model, settings = job.model, job.settings
+    every = read_pairs(settings.pairs)
+    possible, left_out = each_possible(every, lambda row: edit_pair(model.tokens, row))
+    rows, pairs = [], {}
+    for row, pair in possible:
+        if pair.objects[0] == pair.objects[1]:
+            left_out[str(row["id"])] = "both objects begin with the same token"
+        else:
+            rows.append(row)
+            pairs[str(row["id"])] = pair
+    tell_left_out(left_out, len(every), "compared", job.console)
+    if not rows:
+        raise MitigationError(f"None of the {len(every)} pairs of {settings.pairs} can be compared; give other pairs.")
+    trained, held = split_subjects(rows, settings.held_out, settings.seed)
+    beta = settings.beta
+    return (
+        [pair_preference(model, pairs[str(row["id"])], beta) for row in trained],
+        [pair_preference(model, pairs[str(row["id"])], beta) for row in held],
+    )
+
+
+def pair_preference(model: Model, pair: EditPair, beta: float) -> Preference:
+    """A row whose share of the unbiased object makes both objects equally probable at the optimum of DPO."""
+    import torch
+
+    query = pair.biased[pair.prompt.query]
+    prompt = list(query.ids[: query.at[pair.prompt.answer] + 1])
+    biased, unbiased = pair.objects
+    with torch.inference_mode():
+        logits = model.network(input_ids=torch.tensor([prompt], device=model.device)).logits[0, -1].double()
+    ratio = float(logits[unbiased] - logits[biased])
+    share = float(1 / (1 + np.exp(beta * ratio)))
+    return Preference(prompt, (unbiased, biased), share, ratio)
 
 
 def log_ratios(model: Model, prompts: list[str]) -> Floats:
@@ -110,4 +197,4 @@ def prefers_first(ratios: Floats, beta: float) -> np.ndarray[Any, Any]:
     return chosen
 
 
-RECIPE = declared("dpo", DpoSettings, run)
+RECIPE = declared("dpo", DpoSettings, run, outside=versions)

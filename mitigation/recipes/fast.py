@@ -2,8 +2,8 @@
 
 Source: *Large Language Model Bias Mitigation from the Perspective of Knowledge Editing* (FAST; Chen et al., 2024). The
 paper measures on the same pairs that it edits; ``clean`` holds out the pairs of a fifth of the subjects, and reports
-them first. Both profiles make equal the score that the benchmark of the profile compares. ``clean`` compares the
-logarithms, because a benchmark prefers one of two sentences that are both very improbable. It uses a lower learning
+them first. ``paper`` makes equal the score that the benchmark compares, ``clean`` the logarithms of the objects'
+probabilities after their prompt, and it keeps the predictions of ordinary text. It uses a lower learning
 rate, and trains all pairs together in several passes, so that the remaining differences have no common sign.
 
 The paper leaves open how its settings (rate .1, 20 steps a batch, α = 40) go together: the first step of Adam moves
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from cards.files import put
 from mitigation.adapters.write import save_peft
 from mitigation.editing import POSITIONS
-from mitigation.editing.settings import OPEN, OWN, PAPER, PairSettings, number_of_steps
+from mitigation.editing.settings import OPEN, OWN, PAPER, PairSettings, number_of_steps, outside
 from mitigation.errors import MitigationError
 from mitigation.recipe import Adapter, Console, Job, Model, declared, setting
 from scoring.adapters.facts import CONFIG, WEIGHTS
@@ -43,7 +43,15 @@ class FastSettings(PairSettings):
     )
     traced: int = setting(200, "Maximum pairs that are traced to find it.", OPEN, above=0)
     start: str = setting("", "Folder of an earlier stamp to continue.", OWN)
-    units: int = setting(1024, "Rows of the two matrices.", PAPER, above=0)
+    units: int = setting(0, "Rows of the two matrices; 0 for 4/3 of the width, the paper's 1024 for 768.", OWN, least=0)
+
+    def units_for(self, width: int) -> int:
+        """The rows of the matrices in a network whose hidden state has this width.
+
+        >>> FastSettings().units_for(768), FastSettings().units_for(128), FastSettings(units=64).units_for(128)
+        (1024, 171, 64)
+        """
+        return self.units or round(4 * width / 3)
 
 
 def run(job: Job[FastSettings]) -> Adapter:
@@ -92,6 +100,7 @@ def choose_block(
     from mitigation.editing.session import tell_left_out
     from mitigation.plots import plot_effects
     from scoring.adapters.attach import peft_config
+    from scoring.adapters.feed_forward import feed_forwards
     from scoring.adapters.stamp import StampConfig
 
     if settings.start:
@@ -100,7 +109,8 @@ def choose_block(
             raise MitigationError(f"{settings.start} is no stamp but {config.peft_type}; give the folder of a stamp.")
         return config, {}
     task = "CAUSAL_LM" if model.kind == "causal" else None  # PEFT has no name for masked models
-    options: dict[str, Any] = {"units": settings.units, "kind": model.kind, "task_type": task}
+    width = feed_forwards(model.network)[0].width
+    options: dict[str, Any] = {"units": settings.units_for(width), "kind": model.kind, "task_type": task}
     if settings.layer >= 0:
         return StampConfig(layer=settings.layer, **options), {}
     step = max(1, len(rows) // settings.traced)
@@ -151,4 +161,4 @@ def save_stamp(stamped: Any, out: Path, base: str) -> None:
     put(out / CONFIG, json.dumps(config, indent=2, sort_keys=True).encode() + b"\n")
 
 
-RECIPE = declared("fast", FastSettings, run, steps=number_of_steps)
+RECIPE = declared("fast", FastSettings, run, outside=outside, steps=number_of_steps)

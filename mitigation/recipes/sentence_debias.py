@@ -24,7 +24,7 @@ class SentenceDebiasSettings(ProjectionSettings):
 
     components: int = setting(1, "Principal components that are removed.", CODE, above=0)
     reads: str = setting(
-        "sentences",
+        "predictions",
         "What gives the direction: sentences, their mean states; or predictions, of a listed word or its partner.",
         OPEN,
         choices=("sentences", "predictions"),

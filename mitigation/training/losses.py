@@ -165,27 +165,27 @@ class DebiasLoss:
         return retention(base[real], logits[real], self.forms).sum() / len(real)
 
 
-#: A prompt as token ids, 1 if *she* is preferred to *he* after it, else -1, and the base model's log-ratio.
-Preference = tuple[list[int], int, float]
-
-
 class PreferenceLoss:
     """The loss of DPO (Rafailov et al. 2023, Eq. 7) for answers of one token, as a mean over the rows.
 
-    Beside ``loss`` it has the means of log P(she) − log P(he) and of its absolute value, in nats.
+    A row is a :class:`mitigation.recipes.dpo.Preference`. With a share of 1 or 0 it is one preference of DPO; with a
+    share between them it is the mean of the losses of both preferences, weighted by how often each is drawn. Beside
+    ``loss`` it has the means of log P(first) − log P(second) and of its absolute value, in nats.
     """
 
-    def __init__(self, model: Model, pronouns: list[int], beta: float) -> None:
-        self.device, self.pad, self.pronouns, self.beta = model.device, model.tokens.pad, pronouns, beta
+    def __init__(self, model: Model, beta: float) -> None:
+        self.device, self.pad, self.beta = model.device, model.tokens.pad, beta
 
-    def __call__(self, network: Any, rows: Sequence[Preference]) -> LossTerms:
+    def __call__(self, network: Any, rows: Sequence[Any]) -> LossTerms:
         """The terms of a batch of rows."""
-        prompts, signs, references = zip(*rows, strict=True)
+        prompts, answers, shares, references = zip(*rows, strict=True)
         inputs = network_inputs(prompts, self.pad, self.device)
         logits = at_last(network(**inputs, use_cache=False).logits, inputs)
-        she, he = logits[:, self.pronouns].float().unbind(1)
-        ratio = she - he  # the normalization of both probabilities is the same
+        first, second = logits.float().gather(1, torch.tensor(answers, device=self.device)).unbind(1)
+        ratio = first - second  # the normalization of both probabilities is the same
         # DPO compares with the base model, so only what training adds to the preference counts.
-        added = ratio - torch.tensor(references, device=self.device)
-        loss = -torch.nn.functional.logsigmoid(self.beta * torch.tensor(signs, device=self.device) * added).mean()
+        added = self.beta * (ratio - torch.tensor(references, device=self.device))
+        share = torch.tensor(shares, device=self.device)
+        logsigmoid = torch.nn.functional.logsigmoid
+        loss = -(share * logsigmoid(added) + (1 - share) * logsigmoid(-added)).mean()
         return {"loss": loss, "log ratio": ratio.mean(), "absolute log ratio": ratio.abs().mean()}

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from cards.files import LOCK, locked, refuse_strays, strays
 from cards.terminal import show
+from cards.text import without_home
 from pmi.counting.corpus import Format
 from pmi.counting.counts import CountsSummary
 from pmi.types import Boundary, TableError
@@ -83,7 +84,7 @@ def main(
     refuse_strays(work_folder, list(filter(_PART.fullmatch, strays(work_folder, ()))), TableError)
     gendered = _read_words(words) if words else GENDERED_WORDS
     stopped = _read_words(Path(stop)) if Path(stop).suffix else stop
-    rule = rule_of(name or ", ".join(corpus), gendered, window, stopped, boundary)
+    rule = rule_of(name or without_home(", ".join(corpus)), gendered, window, stopped, boundary)
     columns = (TextColumn("counting"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=errors, transient=True) as bar, locked(work_folder, TableError):
         task = bar.add_task("counting", total=None)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from cards.text import without_home
 from pmi.counting.corpus import CorpusError, Format, Shard, shards
 from pmi.counting.counts import Checksum, Counts, contents, merge, write_counts
 from pmi.counting.reading import MAX_WINDOW, read, records
@@ -132,7 +133,9 @@ def count(
     """
     if not isinstance(corpus, Path | Iterable) or corpus in ([], ()) or not isinstance(window, int):
         raise PmiError(f"corpus is {corpus!r:.40} and window {window!r}; give files or texts, and a whole number.")
-    rule = rule_of(name or ", ".join(map(str, _file_names(corpus))) or "rows", gendered, window, stop, boundary)
+    rule = rule_of(
+        name or without_home(", ".join(map(str, _file_names(corpus)))) or "rows", gendered, window, stop, boundary
+    )
     with nullcontext(work_folder) if work_folder else tempfile.TemporaryDirectory() as folder:
         job = CountingJob(rule, Path(folder), field, strict, max_window)
         return merge(count_parts(corpus, job, format, jobs, runner, progress))

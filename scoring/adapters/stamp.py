@@ -97,22 +97,30 @@ class StampLayer(nn.Module, BaseTunerLayer):
         self.merged_adapters: list[str] = []
 
     def add(self, name: str, matrix: nn.Linear, *, keys: bool) -> None:
-        """Adds K' or V' of an adapter; both stay in float32, since they are small and trained with large steps."""
+        """Adds K' or V' of an adapter, in the dtype of the map, but at least in float32.
+
+        Both are small and trained with large steps, so 16 bits would be too few.
+        """
         (self.fast_keys if keys else self.fast_values)[name] = matrix
         self._move_adapter_to_device_of_base_layer(name)
-        matrix.float()
+        base = getattr(self.get_base_layer(), "weight", matrix.weight).dtype
+        # Weights in 4 or 8 bits are integers, beside which the matrices stay in float32.
+        matrix.to(torch.promote_types(base, torch.float32) if base.is_floating_point else torch.float32)
 
     def forward(self, hidden: torch.Tensor, *arguments: Any, **named: Any) -> torch.Tensor:
         """The output of the map; stores ReLU(h K'ᵀ) at the first map, adds its product with V' at the last."""
         active = [] if self.disable_adapters else self.active_adapters
         for name in active:
             if name in self.fast_keys:
-                self.activations[name] = torch.relu(self.fast_keys[name](hidden.float()))
+                keys = self.fast_keys[name]
+                self.activations[name] = torch.relu(keys(hidden.to(keys.weight.dtype)))
         output: torch.Tensor = self.base_layer(hidden, *arguments, **named)
         for name in active:
             if name in self.fast_values:
                 # Popped, so that no activation of one forward pass is kept, or read by the next one.
-                output = output + self.fast_values[name](self.activations.pop(name)).to(output.dtype)
+                values = self.fast_values[name]
+                activations = self.activations.pop(name).to(values.weight.dtype)
+                output = output + values(activations).to(output.dtype)
         return output
 
     def merge(self, safe_merge: bool = False, adapter_names: list[str] | None = None) -> None:

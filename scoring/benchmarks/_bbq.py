@@ -13,7 +13,6 @@ from itertools import product
 from typing import Literal
 
 import numpy as np
-from scipy.special import log_softmax, softmax  # type: ignore[import-untyped]
 
 from cards.sentences import of_row
 from scoring import answers, types
@@ -47,6 +46,8 @@ def _listed(row: types.Row, turn: int = 0) -> str:
 
 def to_record(profile: str, row: types.Row, responses: types.Responses, _context: types.BenchmarkContext) -> types.Line:
     """What is answered in each way, and the probabilities of the answers from the mean logarithms of their letters."""
+    from scipy.special import log_softmax, softmax  # type: ignore[import-untyped]  # the list does not wait for it
+
     best = int(np.argmax([math.fsum(p) for p in responses[row["id"]].logprobs]))
     record = {**_about(row), **_counts("", row, np.eye(3)[[*sorted(_people(row)), row["unknown"]][min(best, 2)]])}
     if profile == "clean":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,17 +15,18 @@ from rich.console import Console
 
 from cards.options import ended, single
 from cards.terminal import show, terminal
-from cards.text import redactor
+from cards.text import redactor, split_list
 from scoring import benchmarks
+from scoring.catalogue import catalogue
 from scoring.commands.compare import show_comparison
-from scoring.inference.load_options import LoadOptions, ModelName
+from scoring.inference.load_options import LoadOptions, ModelNames
 from scoring.inference.parallel import Processes
 from scoring.options import RUN, Sampling, ServedOptions, Settings, Verbose
 from scoring.report import read
 from scoring.report.conditions import failed, holding, parsed
 from scoring.report.context import next_steps
 from scoring.report.headlines import few_examples
-from scoring.report.terminal import catalogue, details, speed, summary
+from scoring.report.terminal import details, speed, summary
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:
@@ -77,8 +78,60 @@ def run_folder(call: Call, kind: EngineKind, values: Mapping[str, Any]) -> Path:
     return default_folder(*map(redactor(os.environ), (name, *named, *kind.folder(call))))
 
 
+def _of_file(file: Path) -> list[str]:
+    """The models of a file of ``--models``."""
+    from scoring.sweep import names
+
+    try:
+        found = names(file.read_text(encoding="utf-8").splitlines())
+    except UnicodeDecodeError:
+        raise ScoringError(f"{file} is not UTF-8 text; give a text file with a model a line.") from None
+    if not found:
+        raise ScoringError(f"{file} names no model; write one a line.")
+    return found
+
+
+def _score_all(
+    models: Sequence[str], revisions: Sequence[str], values: Mapping[str, Any], console: Console, errors: Console
+) -> None:
+    """Scores several models and prints a line for each; those that failed are named again at the end.
+
+    Raises
+    ------
+    SomeFailed
+        When one of them could not be scored.
+    """
+    from scoring.engines import Call
+    from scoring.sweep import SomeFailed, calls, sweep
+
+    if not models:
+        raise ScoringError("--revisions are of a model; name one.")
+    call = Call.of(models[0], values)
+    benchmarks.include(*call.settings.include)
+    root = call.settings.out or Path("runs")
+    every = calls(call, models, revisions, root)
+    failed = []
+    for number, outcome in enumerate(sweep(every, errors), 1):
+        said = outcome.sentence or f"scored in {outcome.seconds:.0f} s, {outcome.folder}"
+        console.print(f"{number}/{len(every)} {outcome.name}: {said}", markup=False, highlight=False)
+        if outcome.sentence:
+            failed.append(outcome)
+    if len(failed) < len(every):
+        show(console, [f"Next: probes leaderboard {root}/*/ --out leaderboard.html"])
+    if failed:
+        listed = " ".join(f"{one.name} (exit status {one.status}): {one.sentence}" for one in failed)
+        raise SomeFailed(f"{len(failed)} of {len(every)} models could not be scored. {listed}")
+
+
 def main(
-    model: ModelName = "",
+    models: ModelNames = None,
+    models_file: Annotated[
+        Path | None,
+        typer.Option("--models", metavar="FILE", rich_help_panel=RUN, help="A file with a NAME or NAME@REV a line."),
+    ] = None,
+    revisions: Annotated[
+        str, typer.Option(metavar="A,B", rich_help_panel=RUN, help="Score these revisions of each model.")
+    ] = "",
     compare: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Paired differences from a run; MODEL may be one too.")
     ] = None,
@@ -91,10 +144,10 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", rich_help_panel=RUN, help="Print the results file alone.")] = False,
     **values: Any,
 ) -> None:
-    """Score MODEL on the benchmarks and write a report with intervals.
+    """Score MODEL on the benchmarks and write a report with intervals; of several models each has a folder.
 
     An interrupted run goes on when it is started again. Exit status: 1 when something cannot be done, 2 when data is
-    missing or an option is wrong, 3 when --fail-if holds; the report is written then too.
+    missing or an option is wrong, 3 when --fail-if holds, 4 when some of several models failed.
     """
     processes = Processes.launched()
     quiet = not processes.first
@@ -112,6 +165,16 @@ def main(
         limits = [parsed(text, only_known=not values["include"]) for text in fail_if or ()]
         from scoring.engines import Call, chosen
 
+        named = [*(models or []), *(_of_file(models_file) if models_file else [])]
+        if len(named) > 1 or revisions:
+            alone = {"--compare": compare, "--json": as_json, "--fail-if": fail_if, "--dry-run": values["dry_run"]}
+            if given := [option for option, value in alone.items() if value]:
+                raise ScoringError(f"{given[0]} is of one model; leave it out, or score the models one by one.")
+            if processes.count > 1:
+                raise ScoringError("Several models are scored by one process; start the command without a launcher.")
+            _score_all(named, split_list(revisions), values, console, errors)
+            return
+        model = named[0] if named else ""
         call = Call.of(model, values)
         kind = chosen(call)
         if kind.remote and not processes.first:

@@ -47,7 +47,10 @@ class NoModel(ScoringError):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What is scored and how: the model as it was given, its tokenizer, and the checked options by their groups."""
+    """What is scored and how: the model as it was given, its tokenizer, and the checked options by their groups.
+
+    ``parts`` are the data where they were read before, as for several models; without them they are read.
+    """
 
     model: Any
     tokenizer: Any
@@ -55,6 +58,7 @@ class Call:
     sampling: Sampling
     servers: ServedOptions
     loading: LoadOptions
+    parts: Sequence[run.Part] | None = None
 
     @classmethod
     def of(cls, model: Any, values: Mapping[str, Any]) -> Call:
@@ -176,12 +180,25 @@ def check_folder(folder: Path) -> None:
         )
 
 
+def read(settings: Settings) -> list[run.Part]:
+    """The data of the benchmarks of a run.
+
+    Raises
+    ------
+    ScoringError
+        When a benchmark has no data, or a file is not the one of its manifest.
+    """
+    named = bool(settings.benchmarks)
+    return run.read(settings.chosen(), settings.data, settings.profile, settings.limit, named=named)
+
+
 def score(
     name: str,
     load: Callable[[], Engine],
     settings: Settings,
     console: Console,
     processes: Processes = ALONE,
+    parts: Sequence[run.Part] | None = None,
 ) -> RunResult:
     """Reads the data, loads the model and runs the benchmarks.
 
@@ -197,6 +214,8 @@ def score(
         Where progress is shown.
     processes:
         The processes that share the requests.
+    parts:
+        The data, where they were read before (:func:`read`).
 
     Raises
     ------
@@ -204,14 +223,13 @@ def score(
         When the model or the data cannot be used.
     """
     prompt, others = settings.full_prompt(), runs_beside(settings.beside, settings.profile)
-    benchmarks = settings.chosen()
     from scoring.answering import decoding, key
 
     with installed():
         decoding(prompt)  # raises for an impossible setting
         from scoring.inference.store import Store
     named = bool(settings.benchmarks)
-    parts = run.read(benchmarks, settings.data, settings.profile, settings.limit, named=named)
+    parts = read(settings) if parts is None else list(parts)
     with console.status("Loading the model …"), installed():
         model = load()
     with closing(model):

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from rich.console import Console
 
+from builders.sources.retries import NO_ADDRESS, is_address
 from cards.packages import required
 from scoring.engines import Call, EngineKind, refuse_loading, score
 from scoring.inference.parallel import Processes
@@ -30,6 +31,8 @@ def connect_to(options: ServedOptions, revision: str | None = None) -> Served:
 def name(call: Call) -> str:
     """The model at the server, or the hosts."""
     refuse_loading(call)
+    if not all(map(is_address, call.servers.base_url)):
+        raise ScoringError(f"{NO_ADDRESS}.")
     hosts = [urlsplit(url).netloc.rpartition("@")[2] for url in call.servers.base_url]
     return call.servers.model_name or " ".join(filter(None, hosts)) or "server"
 

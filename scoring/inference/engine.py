@@ -138,8 +138,11 @@ class Engine(ABC):
         The tokenization of the model.
     stats:
         What was computed so far.
+    named_revision:
+        The branch, tag or commit that was asked for; empty where none was.
     """
 
+    named_revision: str = ""
     kind: Kind
     name: str
     revision: str
@@ -173,6 +176,11 @@ class Engine(ABC):
     def source(self) -> str:
         """What gives the numbers, for an error about one."""
         return f"{self.name} in {self.dtype}"
+
+    @property
+    def parameters(self) -> int | None:
+        """How many parameters the model has; None where that is not known."""
+        return None
 
     @property
     def store_key(self) -> dict[str, str]:

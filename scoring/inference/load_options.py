@@ -13,9 +13,11 @@ from typer import Argument, Option
 
 from cards.options import completing
 from cards.stored import digest
+from cards.text import without_home
 
 if TYPE_CHECKING:
     from scoring.inference.model import Model
+    from scoring.inference.tokens import Kind
 
 #: Models that come with the project, by name.
 BUNDLED = {name: Path(__file__).parents[1] / "data" / name for name in ("tiny-causal", "tiny-masked")}
@@ -28,6 +30,14 @@ ModelName = Annotated[
         metavar="MODEL",
         autocompletion=completing(lambda: BUNDLED),
         help="A folder, a name on the Hub, or tiny-causal.",
+    ),
+]
+ModelNames = Annotated[
+    list[str] | None,
+    Argument(
+        metavar="MODEL",
+        autocompletion=completing(lambda: BUNDLED),
+        help="Folders, names on the Hub, or tiny-causal.",
     ),
 ]
 Revision = Annotated[str | None, model_option(metavar="REV", help="Branch, tag or commit on the Hub.")]
@@ -84,8 +94,30 @@ class LoadOptions:
     device_map: str | Mapping[str, Any] | None = None
     exact: Annotated[bool, model_option("--exact", help="float32, one by one: repeatable, and slow.")] = False
 
+    def fetched(self) -> tuple[Path, Kind]:
+        """The folder of the model, downloaded and checked, and its kind.
+
+        Raises
+        ------
+        ScoringError
+            As :meth:`load`, for what its files say.
+        """
+        from scoring.inference import checkpoint
+
+        model = str(BUNDLED.get(self.model, self.model))
+        # What says whether the model may be loaded is read before its weights are fetched.
+        small = ["config.json", "adapter_config.json", "tokenizer_config.json"]
+        folder = checkpoint.fetched(model, self.revision, small)
+        config = checkpoint.config(folder, model)
+        kind = checkpoint.kind(config, model)
+        checkpoint.check_code(folder, config, model, self.revision, trusted=self.trust_remote_code)
+        folder = checkpoint.fetched(model, self.revision, None)
+        weights = checkpoint.weight_files(folder, config.get("transformers_weights"))
+        checkpoint.check_pickle(weights, model, allowed=self.allow_pickle)
+        return folder, kind
+
     def load(self) -> Model:
-        """The loaded model, which keeps the name that the user gave.
+        """The loaded model, which keeps the name that the user gave, with ``~`` for the home directory.
 
         Raises
         ------
@@ -103,15 +135,8 @@ class LoadOptions:
         spread, model = self.device == "auto", str(BUNDLED.get(self.model, self.model))
         place = checkpoint.torch_device(None if spread else self.device)
         device_map = "auto" if spread else self.device_map or ({"": place} if self.quantize else None)
-        # What says whether the model may be loaded is read before its weights are fetched.
-        small = ["config.json", "adapter_config.json", "tokenizer_config.json"]
-        folder = checkpoint.fetched(model, self.revision, small)
+        folder, kind = self.fetched()
         config = checkpoint.config(folder, model)
-        kind = checkpoint.kind(config, model)
-        checkpoint.check_code(folder, config, model, self.revision, trusted=self.trust_remote_code)
-        folder = checkpoint.fetched(model, self.revision, None)
-        weights = checkpoint.weight_files(folder, config.get("transformers_weights"))
-        checkpoint.check_pickle(weights, model, allowed=self.allow_pickle)
         numbers = checkpoint.dtype(self.dtype, config, place, exact=self.exact)
         code = {"trust_remote_code": self.trust_remote_code}
         network = checkpoint.network(
@@ -131,7 +156,9 @@ class LoadOptions:
             of_adapter = str(self.adapter), self.adapter_revision
             network, stamp = checkpoint.adapted(network, *of_adapter, model, base, allowed=self.allow_pickle)
         tokenizer = checkpoint.tokenizer(folder, model, code)
-        loaded = Model(network, tokenizer, kind, self.model, base, stamp, exact=self.exact, files=digest(digests))
+        name = without_home(self.model)
+        loaded = Model(network, tokenizer, kind, name, base, stamp, exact=self.exact, files=digest(digests))
+        loaded.named_revision = self.revision or ""
         loaded.keep_measurements()
         loaded.stats.load_seconds = time.perf_counter() - started
         return loaded

@@ -133,6 +133,11 @@ class Model(Engine):
         return str(getattr(getattr(self.network, "config", None), "model_type", ""))
 
     @property
+    def parameters(self) -> int:
+        """The parameters of the network with its adapter; of quantized weights as many as before."""
+        return int(self._network.bare.num_parameters())
+
+    @property
     def capabilities(self) -> frozenset[Capability]:
         """All that there is for its kind."""
         return frozenset(CAPABILITIES) - ({"generation"} if self.kind == "masked" else {"masked"})

@@ -6,7 +6,9 @@
     ``headlines`` (benchmark to the fields of the `Headline`: the number that cards and reports show),
     ``estimates`` (a list of objects with the fields of `Estimate`, in the order of the report; ``method``
     names how the interval was computed), ``examples`` (benchmark to ``file``, ``rows`` and ``sha256``) and
-    ``sha256``, the checksum of all others (`cards.stored.checksum`). A number
+    ``sha256``, the checksum of all others (`cards.stored.checksum`). In ``environment`` are ``response key``, the
+    parts of the key of stored responses (:mod:`cards.answer_key`), and ``settings``, the options that numbers depend
+    on; both are compared before results are replaced. A number
     that is not defined is null, and ``why`` of its estimate explains it; infinities are the strings
     ``"inf"`` and ``"-inf"``. `read` gives the `Report` back.
 ``results.md``
@@ -46,7 +48,7 @@ import cards.results
 from cards.files import RECORD, file_sha256, put_all, refuse_foreign
 from cards.numbers import Scale, interval
 from cards.packages import PACKAGE
-from cards.text import CardError, cell, redactor, slug
+from cards.text import CardError, cell, for_files, slug
 from scoring.report.comparison import comparison, comparison_page
 from scoring.report.headlines import Comparison
 from scoring.report.numbers import by_benchmark, by_metric, facts, marked, methods, scale
@@ -90,7 +92,7 @@ def write(
     shown, filled, texts = _shown(report, tables, validity)
     files = {f"examples/{file_name(name)}": parquet(name, table) for name, table in filled.items()}
     files["results.md"] = markdown(shown).encode()
-    files |= _pages(shown, filled, texts, beside=[cleaned(run, redactor(os.environ)) for run in beside])
+    files |= _pages(shown, filled, texts, beside=[cleaned(run, for_files(os.environ)) for run in beside])
     files["results.json"] = results(shown, filled, files).encode()
     _put(folder, files)
 
@@ -124,7 +126,7 @@ def _shown(
     report: Report, tables: Mapping[str, Table], validity: Mapping[str, str]
 ) -> tuple[Report, dict[str, Table], dict[str, str]]:
     """What a run may show of itself: the same without secrets and without empty tables."""
-    hide = redactor(os.environ)
+    hide = for_files(os.environ)
     filled: dict[str, Table] = {str(hide(name)): clean_table(table, hide) for name, table in tables.items() if table}
     return cleaned(report, hide), filled, {str(hide(name)): str(hide(text)) for name, text in validity.items()}
 
@@ -170,7 +172,7 @@ def check_finished(folder: Path, planned: Report, *, overwrite: bool = False, un
     refuse_foreign(folder / RECORD, [folder / name for name in files if name not in earlier], ScoringError)
     if overwrite or not (folder / "results.json").is_file():
         return
-    one, other = (_settings(report) for report in (read(folder), cleaned(planned, redactor(os.environ))))
+    one, other = (_settings(report) for report in (read(folder), cleaned(planned, for_files(os.environ))))
     for name in sorted(name for name in one.keys() | other.keys() if name not in unknown):
         if name not in one or one[name] != other.get(name):
             held = f"with {name} {one[name]!r}" if name in one else f"that do not say their {name}"
@@ -200,7 +202,7 @@ def write_comparison(folder: Path, compared: Comparison) -> None:
     ScoringError
         When the environment holds something JSON has no form for.
     """
-    shown = cleaned(compared, redactor(os.environ))
+    shown = cleaned(compared, for_files(os.environ))
     _put(folder, {"compare.html": comparison_page(shown).encode(), "compare.json": comparison(shown).encode()})
 
 

@@ -9,8 +9,6 @@ from cards.numbers import Scale, detectable_text, formatted, interval
 from cards.sentences import say
 from cards.terminal import text_table
 from cards.text import grouped
-from scoring import benchmarks
-from scoring.prompts import PROMPTS
 from scoring.report.headlines import (
     Comparison,
     answer_of,
@@ -29,19 +27,6 @@ WIDE = 120
 CHANGES, AGREEMENTS, EFFECTS = 15, 2, 4
 #: The head of the column of minimum detectable effects.
 DETECTABLE = "MDE"
-
-
-def catalogue() -> Iterator[str]:
-    """Lines with the name and summary of each benchmark and prompt."""
-    width = max(map(len, (*benchmarks.names(), *PROMPTS)))
-    yield "Benchmarks (--benchmarks):"
-    for name in benchmarks.names():
-        benchmark = benchmarks.get(name)
-        yield f"  {name:{width}}  {benchmark.summary} [{', '.join(benchmark.kinds)}]"
-    yield "With --chat (where listed) the context is the user's turn, and options or continuation begin the response;"
-    yield "of a transcript Q: … A: … the text after Q: is the user's turn, and the text after A: begins the response."
-    yield "Prompts (--prompt), or your own JSON file:"
-    yield from (f"  {name:{width}}  {prompt.summary}" for name, prompt in PROMPTS.items())
 
 
 def summary(report: Report, width: int) -> Grid:

@@ -1,8 +1,11 @@
 """What lies where a command writes is the user's: it is refused, and left as it is."""
 
+import json
 import re
 import shutil
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +17,7 @@ import scoring
 from builders import datasets
 from builders.builder import Profile, build_datasets
 from builders.dataset import BuildError
-from builders.folders import replace_folder
+from builders.folders import replace_folder, scratch_beside
 from builders.sources.fetch import Fetcher
 from cards.files import RECORD, locked, put_all
 from mitigation import comparison
@@ -22,10 +25,12 @@ from mitigation.adapters.write import check_target
 from mitigation.adapters.write import text as facts_text
 from mitigation.errors import MitigationError
 from mitigation.run import check_work_folder
+from pmi.counting.counts import Counts
 from pmi.files import FileError, write_rows
 from scoring import report
 from scoring.adapters.facts import Adapter, Cost, digests
 from scoring.engines import check_folder
+from scoring.inference.load_options import BUNDLED
 from scoring.report.headlines import Comparison
 from scoring.types import ScoringError
 from tests import commands
@@ -140,6 +145,38 @@ def test_folders_of_the_user_with_the_names_of_an_adapter_and_its_steps_are_refu
         check_target(tmp_path / "adapter")
 
 
+#: Makes the hidden folder beside the target of a merge, and is killed in it.
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from builders.folders import scratch_beside
+with scratch_beside(Path(sys.argv[1])) as folder:
+    (folder / "made").mkdir()
+    (folder / "made" / "model.safetensors").write_bytes(b"half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.fault(59)
+def test_killed_runs_leave_no_hidden_folder_after_the_next_one(tmp_path):
+    target = tmp_path / "merged"
+    mine = [".merged-notes", ".merged-" + "0" * 16, f".merged-{'0' * 16}-{'0' * 32}", ".merged-", ".merged2-a-b"]
+    for name in mine:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "mine.txt").write_text("mine")
+    left = set()
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", KILLED, str(target)], cwd=ROOT, check=False)
+        assert done.returncode == -signal.SIGKILL
+        (new,) = {path.name for path in tmp_path.iterdir()} - set(mine)
+        left.add(new)
+    assert len(left) == 3
+    with scratch_beside(target) as first, scratch_beside(target) as second:
+        assert {path.name for path in tmp_path.iterdir()} == {*mine, first.name, second.name}
+    assert {path.name for path in tmp_path.iterdir()} == set(mine)
+    assert all((tmp_path / name / "mine.txt").read_text() == "mine" for name in mine)
+
+
 def broken_link(place):
     place.symlink_to(place.with_name("nothing"))
 
@@ -234,7 +271,7 @@ def test_results_of_other_settings_are_replaced_only_when_asked(tmp_path):
     message = refused(score("--prompt", "instruction"))
     assert message.startswith(f"error: {tmp_path / 'out'} holds results with prompt ")
     other_rows = refused(score("--limit", 2))
-    assert "holds results with data gender-neutral-probes/" in other_rows
+    assert "holds results with --limit 1" in other_rows
     assert len(other_rows) < 500
     assert message.endswith("; give another --out, or --overwrite to replace them.")
     with locked(tmp_path / "out", RuntimeError):
@@ -453,3 +490,32 @@ def test_no_path_of_the_checkout_or_the_home_is_in_a_file_that_is_written(tmp_pa
     files = [path for folder in (out, run) for path in folder.rglob("*") if path.is_file()]
     assert len(files) > 10
     assert [path.name for path in files for place in places if place + b"/" in path.read_bytes()] == []
+
+
+@pytest.mark.fault(83)
+def test_no_path_below_the_home_is_in_a_file_also_after_absolute_arguments(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    work, model = tmp_path / "work", tmp_path / "models" / "mine"
+    work.mkdir()
+    shutil.copytree(BUNDLED["tiny-causal"], model)
+    (work / "corpus.txt").write_text("She saw the ship.\nHe saw the nurse.\n")
+    prompt = {"name": f"{work}/mine", "version": "1.0.0", "instruction": "Say:"}
+    (work / "prompt.json").write_text(json.dumps(prompt))
+    assert rebuild(work / "data").returncode == 0
+    named = ("--data", work / "data", "--limit", 1, "--resamples", 5)
+    for command in (
+        ("scoring", model, "--benchmarks", "neutral", *named, "--prompt", work / "prompt.json", "--out", work / "run"),
+        ("scoring", model, "--benchmarks", "neutral", *named, "--compare", work / "run", "--out", work / "other"),
+        ("pmi", "count", work / "corpus.txt", "--out", work / "counts.parquet"),
+        ("pmi", "table", work / "counts.parquet", "--min-count", 1, "--out", work / "table.parquet"),
+        ("mitigation", "prompts", model, "--text", work / "corpus.txt", *named, "--out", work / "adapter"),
+    ):
+        done = commands.run(*command)
+        assert done.returncode == 0, done.stderr
+    files = [path for path in work.rglob("*") if path.is_file() and path.name not in ("prompt.json", "corpus.txt")]
+    assert {"results.json", "report.html", "mitigation.json", "counts.parquet", "compare.html"} <= {
+        path.name for path in files
+    }
+    assert [path for path in files if str(tmp_path).encode() in path.read_bytes()] == []
+    assert "~/models/mine" in (work / "run" / "results.json").read_text()
+    assert "~/work/corpus.txt" in Counts.read(work / "counts.parquet").rule.corpus

@@ -4,9 +4,12 @@ import json
 
 import pytest
 
+from builders.generation.endpoint import Endpoint
+from builders.generation.responses import ResponseCache, request_body
 from cards.text import secrets
 from pmi.counting.counts import Counts
 from tests import commands
+from tests.openai_server import Answer, serving
 
 #: Tokens in the documented forms of providers; none was ever valid.
 TOKENS = {
@@ -116,6 +119,24 @@ def test_a_token_in_a_prompt_file_is_in_no_file_and_no_line(tmp_path):
     files = [path for path in out.rglob("*") if path.is_file()]
     assert (out / "results.json") in files
     assert all(token.encode() not in path.read_bytes() and token not in str(path) for path in files)
+
+
+@pytest.mark.fault(73)
+def test_every_secret_of_the_environment_is_replaced_in_stored_replies(tmp_path, monkeypatch):
+    known = {"HF_TOKEN": "words-of-nobody-1", "OPENAI_API_KEY": "words-of-nobody-2", "DB_PASS": "words-of-nobody-3"}
+    for name, value in known.items():
+        monkeypatch.setenv(name, value)
+    told = " and ".join(known.values())
+    with serving(lambda body, before: Answer(f"You told me {told}.")) as server:
+        client = Endpoint(server.url)
+        try:
+            reply = client.send(request_body("m", "What do you know?", temperature=0, max_tokens=50))
+        finally:
+            client.close()
+        with ResponseCache(tmp_path / "r.jsonl") as cache:
+            cache.put(reply)
+    assert reply.text == "You told me [redacted] and [key] and [redacted]."
+    assert not any(value.encode() in (tmp_path / "r.jsonl").read_bytes() for value in known.values())
 
 
 @pytest.mark.fault(73)

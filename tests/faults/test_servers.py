@@ -22,6 +22,7 @@ from rich.progress import Progress
 from tenacity import wait_none
 from typer.testing import CliRunner
 
+import scoring
 from builders.generate import app as generate
 from builders.generation.append_log import sealed
 from builders.generation.clients import LiveClient, Request
@@ -176,6 +177,28 @@ def test_an_address_with_a_fault_ends_before_anything_is_asked(fault):
     said = r"is no inference server|so nothing was asked|redirects are not followed"
     assert re.search(said, sentence := told(error)), sentence
     assert not running.asked
+
+
+#: Addresses that cannot be those of a server: ports, hosts and characters.
+NO_ADDRESSES = (
+    "http://127.0.0.1:99999/v1", "http://127.0.0.1:-1/v1", "http://127.0.0.1:x/v1", "http://[::1/v1", "http://[zz]/v1",
+    "http://a\r\nb/v1", "http://a\0b/v1", "http://☃/v1", "http://\ud83d/v1", "http://127.0.0.1:9/v1\n", "http:///v1",
+    "ftp://localhost/v1", "localhost:8000",
+)  # fmt: skip
+
+
+@pytest.mark.fault(79)
+@pytest.mark.parametrize("address", NO_ADDRESSES, ids=ascii)
+def test_an_address_that_cannot_be_is_one_sentence(address, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for connecting in (
+        lambda: Endpoint(address),
+        lambda: connect(ServedOptions([address], None, "tiny-causal")),
+    ):
+        with pytest.raises((ChatError, ScoringError), match="The address of the server is not valid; give --base-url"):
+            connecting()
+    with pytest.raises(ScoringError, match=r"address of the server is not valid|no built data set"):
+        scoring.evaluate(base_url=[address], benchmarks="neutral", data=str(tmp_path))
 
 
 def sent(server, cache, prompts, budget=None, concurrency=1, **options):

@@ -1,6 +1,8 @@
-"""``make trust``: changes of every kind of file, and what readers do, as a table and ``benchmarks/trust.json``.
+"""``make trust``: changes of every kind of file, and of what stands between two commands, as two tables.
 
-``python -m tests.faults.trust NUMBER [KIND …]`` measures only these kinds again, and keeps the rows of the others.
+The tables are printed and kept in ``benchmarks/trust.json``. ``python -m tests.faults.trust NUMBER [NAME …]`` measures
+only these kinds of files or commands again, and keeps the rows of the others; ``files`` and ``commands`` are all of one
+table.
 """
 
 import json
@@ -9,28 +11,64 @@ import tempfile
 import time
 from pathlib import Path
 
+import torch
+
+from tests.faults import between
 from tests.faults.kinds import KINDS, measure
 from tests.helpers import ROOT
 
 ENDS = ("sentence", "harmless", "silent", "traceback", "hang")
-#: The rows of the last run, by kind.
+#: The rows of the last run: of kinds of files, and of commands.
 TABLE = ROOT / "benchmarks" / "trust.json"
 
 
+def heading(*columns):
+    print("| " + " | ".join(columns) + " |")
+    print("| --- |" + " --: |" * (len(columns) - 1), flush=True)
+
+
+def kind_row(name, number):
+    """How changes of a kind of file end, and what must not be."""
+    with tempfile.TemporaryDirectory() as folder:
+        outcome = measure(name, Path(folder), number)
+    row = {"changes": number, **{end: outcome.counts[end] for end in ENDS}}
+    print(f"| {name} | " + " | ".join(f"{value:,}" for value in row.values()) + " |", flush=True)
+    return row, outcome.faults
+
+
+def command_rows(name):
+    """How changes between two runs of a command end, by what is changed, and what must not be."""
+    with tempfile.TemporaryDirectory() as folder:
+        ends, faults, read = between.measure(name, Path(folder))
+    rows = {change: {"changes": sum(of.values()), **of} for change, of in ends.items()}
+    for change, row in rows.items():
+        print(f"| {name} | {change} | " + " | ".join(f"{value:,}" for value in row.values()) + " |", flush=True)
+    return {**rows, "read": read}, faults
+
+
 def main(number, *names):
-    print("| kind | changes |" + "".join(f" {end} |" for end in ENDS))
-    print("| --- | --: |" + " --: |" * len(ENDS), flush=True)
-    rows, faults, date = {}, [], time.strftime("%Y-%m-%d", time.gmtime())
-    for name in names or KINDS:
-        with tempfile.TemporaryDirectory() as folder:
-            outcome = measure(name, Path(folder), number)
-        rows[name] = {"changes": number, **{end: outcome.counts[end] for end in ENDS}}
-        faults += [f"{name}: {fault}" for fault in outcome.faults]
-        print(f"| {name} | " + " | ".join(f"{value:,}" for value in rows[name].values()) + " |", flush=True)
-        rows[name]["date"] = date
+    torch.set_num_threads(1)  # processes are forked
+    date = time.strftime("%Y-%m-%d", time.gmtime())
+    all_of = {"files": list(KINDS), "commands": list(between.COMMANDS)}
+    chosen = [inner for name in names or all_of for inner in all_of.get(name, [name])]
+    kinds, commands, faults = {}, {}, []
+    heading("kind", "changes", *ENDS)
+    for name in (name for name in chosen if name in KINDS):
+        row, found = kind_row(name, number)
+        kinds[name] = row | {"date": date}
+        faults += [f"{name}: {fault}" for fault in found]
+    heading("command", "what changes", "changes", *between.ENDS)
+    for name in (name for name in chosen if name in between.COMMANDS):
+        rows, found = command_rows(name)
+        commands[name] = rows | {"date": date}
+        faults += [f"{name}: {fault}" for fault in found]
     # Written at the end, so that an interrupted run leaves the figures of the one before.
-    rows = json.loads(TABLE.read_text())["kinds"] | rows
-    content = {"kinds": {name: rows[name] for name in KINDS if name in rows}}
+    before = json.loads(TABLE.read_text())
+    kinds, commands = before["kinds"] | kinds, before.get("commands", {}) | commands
+    content = {
+        "kinds": {name: kinds[name] for name in KINDS if name in kinds},
+        "commands": {name: commands[name] for name in between.COMMANDS if name in commands},
+    }
     TABLE.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     print(*faults, sep="\n")
     return int(bool(faults))

@@ -165,8 +165,8 @@ def test_the_published_words_and_prompts_train_both_kinds(kind, tmp_path):
     prompts = auto_debias.read_lines("auto-debias", "auto-debias/prompts-gender")
     assert len(prompts) == 500
     assert [sum(len(prompt.split()) == length for prompt in prompts) for length in range(1, 6)] == [100] * 5
-    assert ("fathers", "mothers") in auto_debias.read_pairs(published)
-    assert ("black", "white") in auto_debias.read_pairs(replace(published, domain="race"))
+    assert ("fathers", "mothers") in auto_debias.read_word_pairs(published)
+    assert ("black", "white") in auto_debias.read_word_pairs(replace(published, domain="race"))
     (tmp_path / "few.txt").write_text("\n".join(prompts[::100]))
     few = replace(published, prompts=str(tmp_path / "few.txt"), rank=4, learning_rate=1e-3)
     out = tmp_path / "w" / "made"

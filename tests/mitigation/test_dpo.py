@@ -78,9 +78,9 @@ def test_the_loss_is_that_of_the_paper():
     rows = []
     for number, (ids, chosen) in enumerate((([1, 2, 3], she), ([5, 6], he))):
         at = base[number, len(ids) - 1].log_softmax(-1)
-        rows.append((ids, 1 if chosen == she else -1, float(at[she] - at[he])))
+        rows.append(dpo.Preference(ids, (she, he), float(chosen == she), float(at[she] - at[he])))
     model = SimpleNamespace(device=torch.device("cpu"), tokens=SimpleNamespace(pad=0))
-    terms = losses.PreferenceLoss(model, [she, he], beta)(lambda **_: SimpleNamespace(logits=logits), rows)
+    terms = losses.PreferenceLoss(model, beta)(lambda **_: SimpleNamespace(logits=logits), rows)
     expected = []
     for number, (last, chosen, rejected) in enumerate(((2, she, he), (1, he, she))):
         ratio = logits[number, last].log_softmax(-1) - base[number, last].log_softmax(-1)

@@ -61,7 +61,8 @@ def test_weights_gradients_and_optimizer_are_what_is_allocated(model, recipe, pr
 def test_a_stamp_is_counted_as_it_is_trained(model):
     expected, settings = of(model, "fast", "clean"), get("fast").profiles["clean"]
     loaded = LoadOptions(model, device="cpu").load()
-    stamped = add_stamp(loaded.network, StampConfig(layer=0, units=settings.units, kind=loaded.kind), settings)
+    units = settings.units_for(loaded.network.config.hidden_size)
+    stamped = add_stamp(loaded.network, StampConfig(layer=0, units=units, kind=loaded.kind), settings)
     weights = [weight for weight in stamped.parameters() if weight.requires_grad]
     assert expected.parts["adapter"] == size(weights)
     assert (expected.parts["gradients"], expected.parts["optimizer"]) == counted(weights, torch.optim.Adam(weights))

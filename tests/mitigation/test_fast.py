@@ -68,7 +68,7 @@ def test_a_stamp_is_made_with_the_changes_in_its_facts(data, tmp_path):
     assert measures["gap_edited_after"] < 0.8 * measures["gap_edited_before"]
     assert {"gap_held_out_before", "gap_held_out_after", "located_effect"} < measures.keys()
     assert adapter.cost.parameters == 2 * 16 * model.network.config.hidden_size
-    assert list(adapter.data) == ["biaske/stereoset/test"]
+    assert list(adapter.data) == ["biaske/stereoset/test", "project:sentences.txt"]
     names = {
         "adapter_config.json",
         "adapter_model.safetensors",
@@ -122,7 +122,7 @@ def test_a_continued_stamp_names_the_data_of_both_edits(data, tmp_path):
     first = run(model, data, tmp_path / "one" / "made")
     write_facts(tmp_path / "one" / "made", replace(first, data={"biaske/winobias/test": "1.0.0"}))
     more = run(model, data, tmp_path / "two" / "made", start=str(tmp_path / "one" / "made"))
-    assert list(more.data) == ["biaske/winobias/test", "biaske/stereoset/test"]
+    assert list(more.data) == ["biaske/winobias/test", "biaske/stereoset/test", "project:sentences.txt"]
 
 
 def test_an_edit_that_changes_nothing_says_so(data, tmp_path):
@@ -143,7 +143,7 @@ def test_ps_of_other_published_wordings_is_measured_where_they_are_built(tmp_pat
     adapter = run(made.bundled(), data, tmp_path / "work" / "made", passes=2)
     (change,) = [change for change in adapter.changes if change.group == "Winogender"]
     assert (change.benchmark, change.metric, change.n) == ("fast", "ps", len(WHO)), "the second wording of each subject"
-    assert list(adapter.data) == ["biaske/stereoset/test"], "nothing is learnt from it"
+    assert list(adapter.data) == ["biaske/stereoset/test", "project:sentences.txt"], "nothing is learnt from it"
 
 
 def test_held_out_subjects_come_first_in_the_changes_and_the_scores_of_each_pair_are_kept(data, tmp_path):
@@ -170,7 +170,7 @@ def test_the_same_seed_makes_the_same_stamp(data, tmp_path):
 
 
 def test_a_subject_is_edited_or_held_out():
-    edited, held = session.split_subjects(rows(), settings(held_out=0.4))
+    edited, held = session.split_subjects(rows(), 0.4, 42)
     sides = [{row["subject"] for row in side} for side in (edited, held)]
     assert len(sides[1]) == 2
     assert not sides[0] & sides[1]
@@ -178,7 +178,7 @@ def test_a_subject_is_edited_or_held_out():
 
 
 def test_the_paper_edits_all_that_it_measures():
-    assert session.split_subjects(rows(), get("fast").profiles["paper"])[1] == []
+    assert session.split_subjects(rows(), get("fast").profiles["paper"].held_out, 42)[1] == []
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_what_cannot_be_edited_is_refused(changed, message, data, tmp_path):
         ({"held_out": 1.0}, "The setting held_out is 1.0"),
         ({"layer": -2}, "The setting layer is -2"),
         ({"compare": "odds"}, "The setting compare is 'odds'; give probability or log"),
-        ({"score": "mine"}, "The setting score is 'mine'; give clean or paper"),
+        ({"score": "mine"}, "The setting score is 'mine'; give object, clean or paper"),
         ({"restored": "none"}, "The setting restored is 'none'; give subject, answer or all"),
     ],
 )

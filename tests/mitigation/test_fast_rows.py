@@ -144,7 +144,7 @@ def test_fine_tuning_edits_the_same_real_rows(name, built, tmp_path, undrawn):
     measures = {key: value for key, (value, *_) in adapter.measures.items()}
     assert measures["pairs_edited"] + measures["pairs_held_out"] + measures["pairs_left_out"] == 12
     assert measures["gap_edited_after"] < measures["gap_edited_before"]
-    assert list(adapter.data) == ["biaske/stereoset/test"]
+    assert list(adapter.data) == ["biaske/stereoset/test", "project:sentences.txt"]
     assert set(adapter.files) == {*WRITTEN, "losses.json", "losses.png", "pairs.json", "pairs.png"}
 
 

@@ -8,7 +8,8 @@ import pytest
 from rich.console import Console
 
 from benchmarks import planted_directions, planted_page, planted_recipes, planting
-from benchmarks.occupations import FORMS, NEW, NEW_TEMPLATES, PLANTED, TEMPLATES, pairs
+from benchmarks.occupations import FORMS, NEW, NEW_TEMPLATES, PLANTED, TEMPLATES, kept_pairs, pairs
+from mitigation.recipes import names
 from mitigation.recipes.self_debias import SelfDebiasSettings
 from mitigation.training.data import TrainingData
 from scoring.inference.load_options import BUNDLED, load
@@ -30,6 +31,29 @@ def test_templates_and_occupations_that_are_measured_are_in_no_planted_sentence(
         assert tuple(texts) in {*FORMS.values(), *(forms[::-1] for forms in FORMS.values())}
 
 
+def test_pairs_whose_gender_has_to_stay_have_the_right_pronoun_first_and_both_genders_alike():
+    kept = list(kept_pairs())
+    assert {kind for kind, _ in kept} == {"nouns", "declared"}
+    for _, pair in kept:
+        shown = [
+            text[pair.at : pair.at + len(form)] for text, form in zip((pair.pro, pair.anti), pair.forms, strict=True)
+        ]
+        assert tuple(shown) == pair.forms
+        assert pair.pro != pair.anti
+    male = [pair.forms[0] in ("he", "his", "him") for _, pair in kept]
+    assert sum(male) == len(male) / 2
+
+
+def test_every_recipe_is_told_one_thing_and_runs_on_the_twin_too():
+    told = [recipe for some in planted_recipes.TOLD.values() for recipe in some]
+    assert len(set(told)) == len(told)
+    assert {recipe.split()[0] for recipe in told} == set(names())
+    every = list(planted_recipes.runs(2, ["whole"], []))
+    for recipe in told:
+        places = {(run.place.name, run.seed) for run in every if run.recipe == recipe}
+        assert places == {("whole", 0), ("whole", 1), ("twin", 0)}
+
+
 @pytest.fixture
 def bed(tmp_path, monkeypatch):
     """A bed with few sentences, whose models are taught for a few steps."""
@@ -42,15 +66,25 @@ def bed(tmp_path, monkeypatch):
 
 
 def test_a_bed_plants_runs_a_recipe_goes_on_and_writes_table_and_picture(bed, tmp_path):
-    runs = [planted_recipes.Run("causal", planted_recipes.WHOLE, 0, recipe) for recipe in ("", "prompts")]
+    places = (planted_recipes.WHOLE, planted_recipes.TWIN)
+    runs = [planted_recipes.Run("causal", place, 0, recipe) for place in places for recipe in ("", "prompts")]
     bed.run(runs)
-    result = {"models": planted_recipes.summary(bed.work, bed.questions, 50)}
+    result = {"told": planted_recipes.TOLD, "models": planted_recipes.summary(bed.work, bed.questions, 50)}
     (model,) = result["models"].values()
     before = model["before"]["planted"][planted_page.TEMPLATES]
     after = model["recipes"]["prompts"]["scores"][planted_page.TEMPLATES]
     assert before["lean"][0] > 1, "a stereotype was planted"
     assert after["change of gap"][0] == pytest.approx(after["gap"][0] - before["gap"][0], abs=1e-3)
-    assert f"| {after['gap'][0]:.2f} (" in planted_page.table(result)
+    table = planted_page.table(result)
+    (row,) = [line for line in table.splitlines() if line.startswith("| own words | [prompts]")]
+    assert f"| {after['gap'][0]:.2f}, " in row
+    share = model["recipes"]["prompts"]["removed"][planted_page.TEMPLATES][0]
+    twin = model["before"]["twin"][planted_page.TEMPLATES]["gap"][0]
+    assert share == pytest.approx(100 * (before["gap"][0] - after["gap"][0]) / (before["gap"][0] - twin), abs=0.2)
+    lean = model["recipes"]["prompts"]["twin"][planted_page.TEMPLATES]["change of lean"][0]
+    assert f"| {lean:+.2f} [".replace("-", "−") in row, "the negative control is in the row"
+    assert "Not yet measured with these columns: " in table
+    assert "Of one seed" in table
     planted_page.picture(result, tmp_path / "a.png")
     assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
     files = {path: path.stat().st_mtime_ns for path in bed.work.glob("runs/*/*.json")}

@@ -98,7 +98,7 @@ def files(collected: Collected) -> dict[str, bytes]:
     plots = {f"{name}.svg": plot(collected.models, places, title) for name, places, title in PLOTS}
     values = {
         "findings": [(finding.question, as_html(finding.answer), finding.source) for finding in made],
-        "overview": overview(rows, columns_of(rows)),
+        "overview": overview(rows, columns_of(rows), ability=""),
         "plots": [(title, Markup(inline(plots[f"{name}.svg"]))) for name, _, title in PLOTS],
         "settings": sorted(collected.settings.items()),
         "left_out": collected.left_out,

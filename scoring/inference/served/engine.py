@@ -435,7 +435,7 @@ class Served(Engine):
                 named = until(ids[:new], {tokenizer.eos_token_id})
                 text = continued_text(tokenizer, prompt.ids, named)
                 generated += len(named)
-            continuations.append(Continued(prompt, text))
+            continuations.append(Continued(prompt, server.client.without_key(text)))
         return continuations, generated
 
     def _spread(self, jobs: Sequence[Callable[[Server], Any]]) -> Iterator[Any]:

@@ -1,0 +1,152 @@
+"""Several models with one call: each has its folder, one that fails stops no other, and only one is in memory."""
+
+import shutil
+import threading
+import weakref
+
+import pytest
+from typer.testing import CliRunner
+
+import scoring
+from scoring import run
+from scoring.__main__ import app
+from scoring.engines import Call
+from scoring.inference.load_options import BUNDLED, LoadOptions
+from scoring.inference.model import Model
+from scoring.report import read
+from scoring.sweep import calls, names
+from scoring.types import ScoringError
+from tests.scoring.made import data_set
+from tests.scoring.test_run import job_rows, pairs
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    data_set(folder, "occugender", {("explicit", "test"): list(job_rows())})
+    return data_set(folder, "unstereo", {("ours-5", "test"): list(pairs("a"))})
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Folders of two models, and between them one without weights and one that does not exist."""
+    folder = tmp_path_factory.mktemp("models")
+    shutil.copytree(BUNDLED["tiny-causal"], folder / "first")
+    shutil.copytree(BUNDLED["tiny-causal"], folder / "last")
+    shutil.copytree(BUNDLED["tiny-causal"], folder / "empty", ignore=lambda _, files: [f for f in files if "safe" in f])
+    return [str(folder / name) for name in ("first", "empty", "missing", "last")]
+
+
+def numbers(report):
+    return {score.key: repr(score.value) for score in report.estimates}
+
+
+def test_models_that_fail_are_named_and_the_others_have_the_numbers_that_they_have_alone(
+    data, models, tmp_path, monkeypatch
+):
+    reads, alive, fetched = [], [], {}
+    load, fetch, read_data = LoadOptions.load, LoadOptions.fetched, run.read
+
+    def loaded(options):
+        assert not [network for network in alive if network() is not None], "the one before it is still in memory"
+        model = load(options)
+        alive.append(weakref.ref(model.network))
+        return model
+
+    def fetched_by(options):
+        fetched.setdefault(options.model, []).append(threading.current_thread() is threading.main_thread())
+        return fetch(options)
+
+    monkeypatch.setattr(LoadOptions, "load", loaded)
+    monkeypatch.setattr(LoadOptions, "fetched", fetched_by)
+    monkeypatch.setattr(run, "read", lambda *given, **more: reads.append(given) or read_data(*given, **more))
+    about = {"data": data, "resamples": 50, "device": "cpu", "exact": True}
+    swept = scoring.evaluate(models, out=tmp_path / "all", **about)
+    assert list(swept.runs) == [models[0], models[3]]
+    assert {name: outcome.status for name, outcome in swept.failed.items()} == {models[1]: 1, models[2]: 1}
+    assert models[2] in swept.failed[models[2]].sentence
+    assert len(reads) == 1, "the data are read once"
+    assert len(alive) == 2
+    assert not any(fetched[models[3]][:1]), "the next one is fetched while one is scored"
+    monkeypatch.undo()
+    for model in swept.runs:
+        alone = scoring.evaluate(model, **about)
+        assert numbers(swept[model].report) == numbers(alone.report)
+    table = swept.table()
+    assert set(table["model"]) == set(swept.runs)
+
+    # The same call goes on: nothing that was answered is asked again.
+    monkeypatch.setattr(Model, "_score", None)
+    again = scoring.evaluate(models, out=tmp_path / "all", **about)
+    assert list(again.runs) == list(swept.runs)
+
+
+def test_the_command_says_at_the_end_which_models_failed_and_why(data, models, tmp_path):
+    (tmp_path / "list.txt").write_text(f"# two models\n{models[2]}\n{models[0]}  # bundled\n")
+    arguments = ["--data", str(data), "--resamples", "50", "--device", "cpu", "--out", str(tmp_path / "all")]
+    done = CliRunner().invoke(app, ["--models", str(tmp_path / "list.txt"), *arguments])
+    assert done.exit_code == 4
+    words = " ".join(done.output.split())
+    assert "1 of 2 models could not be scored." in words
+    assert f"{models[2]} (exit status 1)" in words
+    (folder,) = (path for path in (tmp_path / "all").iterdir() if (path / "results.json").is_file())
+    assert read(folder).environment["parameters"] > 1e6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("tiny-causal", "tiny-masked", "--json"), "--json"),
+        (("tiny-causal", "tiny-masked", "--base-url", "http://127.0.0.1:9"), "--base-url"),
+        (("tiny-causal", "tiny-causal"), "given twice"),
+        (("--revisions", "a,b"), "name one"),
+        (("x@a", "tiny-causal", "--revision", "b"), "x@a"),
+    ],
+)
+def test_what_several_models_cannot_have_is_refused_before_one_is_loaded(data, monkeypatch, tmp_path, arguments, told):
+    monkeypatch.setattr(LoadOptions, "load", None)
+    done = CliRunner().invoke(app, [*arguments, "--data", str(data), "--out", str(tmp_path / "out")])
+    assert done.exit_code == 1
+    assert told in done.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_missing_data_are_no_failure_of_a_model(tmp_path):
+    with pytest.raises(ScoringError) as told:
+        scoring.evaluate(["tiny-causal", "tiny-masked"], data=tmp_path / "none", out=tmp_path / "out")
+    assert told.value.exit_code == 2
+
+
+@pytest.mark.parametrize("models", [[], [object()]])
+def test_a_list_has_names(tmp_path, models):
+    with pytest.raises(ScoringError, match="give names or folders"):
+        scoring.evaluate(models, out=tmp_path)
+
+
+def test_a_list_needs_a_folder():
+    with pytest.raises(ScoringError, match="out"):
+        scoring.evaluate(["tiny-causal", "tiny-masked"])
+
+
+def test_each_revision_is_a_model_of_its_own_with_its_folder(tmp_path):
+    call = Call.of("org/m", {"tokenizer": None})
+    every = calls(call, ["org/m", "org/n"], ["step1", "step2"], tmp_path)
+    assert [(name, one.loading.model, one.loading.revision) for name, one in every.items()] == [
+        ("org/m@step1", "org/m", "step1"),
+        ("org/m@step2", "org/m", "step2"),
+        ("org/n@step1", "org/n", "step1"),
+        ("org/n@step2", "org/n", "step2"),
+    ]
+    assert len({one.settings.out for one in every.values()}) == 4
+    (named,) = calls(call, ["org/m@abc"], [], tmp_path).values()
+    assert (named.loading.model, named.loading.revision) == ("org/m", "abc")
+
+
+def test_a_folder_with_an_at_sign_has_no_revision(tmp_path):
+    (tmp_path / "m@x").mkdir()
+    (one,) = calls(Call.of("m", {"tokenizer": None}), [str(tmp_path / "m@x")], [], tmp_path).values()
+    assert (one.loading.model, one.loading.revision) == (str(tmp_path / "m@x"), None)
+
+
+def test_a_file_of_models_has_comments_and_empty_lines():
+    assert names(["# all", "", "a", "  b@r  # early"]) == ["a", "b@r"]
