@@ -99,8 +99,8 @@ def _cells(
     words, ability = said
     shares = []
     for each in shown:
-        value, low, high = (_whole(number) for number in _removed(one, each))
-        cell = f"{value} % [{low}, {high}]"
+        share, least, most = (_whole(number) for number in _removed(one, each))
+        cell = f"{share} % [{least}, {most}]"
         shares.append(f"**{cell}**" if each == TEMPLATES and words != "no change" else cell)
     value, change = _perplexity(scores)
     lost = f"{100 * change / (value - change):+.1f} %".replace("-", "−")
@@ -206,10 +206,10 @@ def picture(result: Mapping[str, Any], path: Path = PICTURE) -> None:
             order = sorted(said, key=lambda recipe: -_removed(model["recipes"][recipe], TEMPLATES)[0])
             for row, recipe in enumerate(order):
                 # What makes a model worse than planted is drawn at the left edge.
-                shares = [max(share, _LEFT) for share in _removed(model["recipes"][recipe], TEMPLATES)]
+                share, low, high = (max(value, _LEFT) for value in _removed(model["recipes"][recipe], TEMPLATES))
                 lost = said[recipe][1] == "lost"
                 colour = _COLOURS[said[recipe][0]]
-                interval(axes, tuple(shares), row, colour, inside=PALETTE["paper"] if lost else "")
+                interval(axes, (share, low, high), row, colour, inside=PALETTE["paper"] if lost else "")
             for text, value in (("planted", 0), ("twin", 100)):
                 axes.axvline(value, color=PALETTE["soft"], linestyle=DOTTED, linewidth=1.4, zorder=0)
                 axes.text(value, -0.8, text, ha="center", va="bottom", color=PALETTE["soft"], backgroundcolor="white")

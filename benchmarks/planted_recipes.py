@@ -134,9 +134,9 @@ def asked(data: str, texts: Sequence[str], console: Console) -> Questions:
     for kind, name in (("nouns", NOUNS), ("declared", DECLARED)):
         add(name, [pair for label, pair in kept_pairs() if label == kind])
     try:
-        rows = TrainingData(data).load("biaske", "winobias", "test").rows
+        rows: Sequence[Row] = TrainingData(data).load("biaske", "winobias", "test").rows
     except DataMissing:
-        rows = ()
+        rows = []
         console.log("WinoBias is not built here, so its test split is left out; probes rebuild makes it.")
     for row in rows[::WINOBIAS_EVERY]:
         at = row["prompt"].index("[BLANK]")

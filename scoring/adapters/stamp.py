@@ -113,13 +113,15 @@ class StampLayer(nn.Module, BaseTunerLayer):
         for name in active:
             if name in self.fast_keys:
                 keys = self.fast_keys[name]
-                self.activations[name] = torch.relu(keys(hidden.to(keys.weight.dtype)))
+                weight: Any = keys.weight
+                self.activations[name] = torch.relu(keys(hidden.to(weight.dtype)))
         output: torch.Tensor = self.base_layer(hidden, *arguments, **named)
         for name in active:
             if name in self.fast_values:
                 # Popped, so that no activation of one forward pass is kept, or read by the next one.
                 values = self.fast_values[name]
-                activations = self.activations.pop(name).to(values.weight.dtype)
+                weight = values.weight
+                activations = self.activations.pop(name).to(weight.dtype)
                 output = output + values(activations).to(output.dtype)
         return output
 
