@@ -117,7 +117,7 @@ class LoadPlan:
     """
 
     quantize: Literal["4bit"] | None
-    dtype: str
+    dtype: Any
     settings: Any
     remarks: Sequence[str]
 
@@ -183,7 +183,7 @@ def plan_loading(recipe: Recipe, settings: Any, options: LoadOptions, quantize: 
     """
     bits, remark = choose_quantization(recipe, quantize, options.device)
     remarks = [remark] if remark else []
-    dtype: str = options.dtype
+    dtype: Any = options.dtype  # the names of LoadOptions
     if dtype == "auto" and trains_all_weights(recipe, settings):
         if empty_network(options).dtype != torch.float32:
             dtype = "float32"
@@ -364,7 +364,7 @@ def number_of_steps(recipe: Recipe, settings: Any, data: TrainingData | None) ->
 
 def operations(recipe: Recipe, settings: Any, empty: Empty, counted: Count) -> float:
     """Multiplications and additions of a step."""
-    multiplied = sum(weight.numel() for weight in empty.network.parameters() if weight.dim() == 2)
+    multiplied: int = sum(weight.numel() for weight in empty.network.parameters() if weight.dim() == 2)
     passes = 1
     if counted.trained:
         passes += 1
@@ -470,4 +470,4 @@ def speed(device: torch.device, dtype: torch.dtype) -> float:
         start = time.perf_counter()
         float((matrix @ matrix)[0, 0])  # reading a number waits for the result
         times.append(time.perf_counter() - start)
-    return 2 * width**3 / min(times)
+    return float(2 * width**3 / min(times))

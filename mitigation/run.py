@@ -268,7 +268,7 @@ def out_of_memory_sentence(recipe: Recipe, settings: Any, model: Model) -> str:
     options = []
     for name, advice in LESS_MEMORY.items():
         value = getattr(settings, name, None)
-        lower = value is False if name == "gradient_checkpointing" else bool(value) and value > 1
+        lower = value is False if name == "gradient_checkpointing" else (value or 0) > 1
         if lower:
             options.append(advice)
     if getattr(settings, "rank", 0) and not model.dtype.endswith("4bit"):

@@ -221,8 +221,8 @@ def model_report(
     shown = {part.benchmark.name: part.benchmark.headline for part in parts if part.benchmark.headline}
     about |= {"model": model.name, "speed": model.stats.speed(), "headlines": shown}
     key = shown_key(answering.key(model, prompt, truncate=settings.truncate, chat=chat))
-    known = {**model.environment, "settings": recorded(settings), "response key": key}
-    return report_of(parts, settings, prompt, estimates, known, counts, **about)
+    environment = {**model.environment, "settings": recorded(settings), "response key": key}
+    return report_of(parts, settings, prompt, estimates, environment, counts, **about)
 
 
 def report_of(

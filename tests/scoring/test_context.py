@@ -115,7 +115,7 @@ def test_other_runs_stand_beside_the_scores_that_they_have_over_the_same_data():
     headline = near.by_key["unstereo", "ours-5", "us_score"]
     # The ideal value, 100, is in the middle of the common scale.
     place = f"{report.scale([headline]).place(headline.value) / 2:g}%"
-    assert text.count('<line class="other"') == 1
+    assert text.count('<line class="other"') == 2  # one beside each of its two rows
     assert f'<line class="other" x1="{place}" x2="{place}"' in text
     shown = first_screen(run, [other_data, near])
     assert "Beside it, where the data are the same: 1 org/far, 2 org/near." in shown

@@ -132,6 +132,10 @@ def test_a_benchmark_and_its_metric_in_one_file_are_in_every_output(file, tmp_pa
             "sentence": "",
             "names": {},
             "leaning": None,
+            "column": "",
+            "unclear": "",
+            "side": "",
+            "task": None,
         }
     }
     assert result["environment"]["benchmark of_cats"] == "0.1.0"
