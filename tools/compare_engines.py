@@ -54,7 +54,7 @@ class Measured:
 
 
 #: Benchmarks that are compared with few rows and are not on the page: they have many, and ask as the others do.
-SAMPLED = ("bbq", "mbbq")
+SAMPLED = ("bbq", "gest", "mbbq", "winogenerated")
 
 
 def parts(data: str, limit: int | None = None, sampled: bool = False) -> list[run.Part]:

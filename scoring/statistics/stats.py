@@ -292,8 +292,10 @@ def _estimate(benchmark: str, item: Item, sums: Sums, finals: Floats) -> Estimat
     interval = _over_parts(metric, _interval_of_run(metric, sums, value, finals[1:]), value, sums)
     with_ideal = metric.ideal is not None and math.isfinite(metric.ideal)
     bias = math.nan
-    if metric.pieces is not None and not math.isnan(value):
-        bias = float(np.nanmean(finals[1:])) - value
+    resampled = finals[1:]
+    # A score of few rows can be without a value in every resample.
+    if metric.pieces is not None and not math.isnan(value) and not np.isnan(resampled).all():
+        bias = float(np.nanmean(resampled)) - value
     return Estimate(
         **_fields(benchmark, item, sums, value, interval, finals[1:], sums.why),
         icc=_icc(metric, sums.subset),

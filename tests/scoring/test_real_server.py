@@ -80,7 +80,7 @@ def test_every_metric_is_that_of_the_local_engine(local, served):
     assert compare_engines.differing(local, served) == []
 
 
-def test_bbq_has_the_log_probabilities_and_metrics_of_the_local_engine(url, tmp_path):
+def test_large_benchmarks_have_the_log_probabilities_and_metrics_of_the_local_engine_on_few_rows(url, tmp_path):
     some = compare_engines.parts(str(ROOT / "output"), compare_engines.ROWS, sampled=True)
     assert {part.benchmark.name for part in some} == set(compare_engines.SAMPLED)
     (tmp_path / "local").mkdir()
@@ -91,7 +91,7 @@ def test_bbq_has_the_log_probabilities_and_metrics_of_the_local_engine(url, tmp_
     with closing(connect(ServedOptions([url], None, "tiny-causal"))) as engine:
         served = compare_engines.measured(engine, some, tmp_path / "served")
     apart, count = compare_engines.largest_difference(local, served)
-    print(f"{count:,} log-probabilities of BBQ differ by at most {apart:.1e}.")
+    print(f"{count:,} log-probabilities of few rows differ by at most {apart:.1e}.")
     assert apart < compare_engines.LOGPROB
     assert compare_engines.differing(local, served) == []
 
