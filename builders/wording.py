@@ -10,6 +10,14 @@ BLANK = "[BLANK]"
 #: The labels of objects and sentences, in the order of arguments.
 LABELS = ("biased", "unbiased", "irrelevant")
 
+#: The stereotypes of GEST in the order of their numbers from 1; the first seven are about women.
+STEREOTYPES = (
+    *("emotional", "gentle", "empathetic", "neat", "social", "weak", "beautiful"),
+    *("tough", "self-confident", "professional", "rational", "providers", "leaders", "childish", "sexual", "strong"),
+)
+#: How many of them are about women.
+ABOUT_WOMEN = 7
+
 
 @dataclass(frozen=True, slots=True)
 class DebiasingPrompt:

@@ -6,14 +6,7 @@ sentence says who speaks, so a preference of a model for a man or a woman as its
 
 from builders.dataset import BuildError, Files, Row, Rows, declared
 from builders.parsers import read
-
-#: The stereotypes in the order of their numbers from 1; the first seven are about women.
-STEREOTYPES = (
-    *("emotional", "gentle", "empathetic", "neat", "social", "weak", "beautiful"),
-    *("tough", "self-confident", "professional", "rational", "providers", "leaders", "childish", "sexual", "strong"),
-)
-#: How many of them are about women.
-ABOUT_WOMEN = 7
+from builders.wording import ABOUT_WOMEN, STEREOTYPES
 
 
 def row_id(number: int) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from builders.datasets.gest import STEREOTYPES
+from builders.wording import STEREOTYPES
 from cards.sentences import of_row
 from scoring import types
 from scoring.metrics import gest
@@ -151,6 +151,7 @@ BENCHMARK = types.Benchmark(
         sentence=of_row("gest", "g_s"),
         side=of_row("gest", "log_ratio"),
         leaning=("log_ratio", "leans to female speakers", "leans to male speakers"),
+        column="male speaker in stereotypes about men, ratio of odds",
     ),
     score_file=score_file,
 )

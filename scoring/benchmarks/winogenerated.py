@@ -84,6 +84,7 @@ BENCHMARK = types.Benchmark(
         unclear=of_row("winogenerated", "labour_correlation_jobs", "unclear"),
         leaning=("gender_gap", "leans female", "leans male"),
         side=of_row("winogenerated", "gender_gap"),
+        column="P(she) follows the labour market, correlation",
     ),
     contrast=types.Contrast(
         ("female", "male"),

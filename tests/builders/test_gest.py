@@ -5,7 +5,8 @@ import re
 import pytest
 
 from builders.dataset import BuildError
-from builders.datasets.gest import DATASET, STEREOTYPES, about
+from builders.datasets.gest import DATASET, about
+from builders.wording import STEREOTYPES
 from tests.helpers import made, mirrored
 
 (CONFIG,) = DATASET.configs

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import scoring
-from builders.datasets.gest import STEREOTYPES
+from builders.wording import STEREOTYPES
 from scoring.benchmarks import get
 from scoring.benchmarks.gest import WORDINGS, about, each
 from scoring.metrics import gest

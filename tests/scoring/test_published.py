@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 import scoring
 from builders.dataset import Alternative, Fetched, Remote, Source
-from builders.datasets.gest import STEREOTYPES
 from builders.sources import catalogue
+from builders.wording import STEREOTYPES
 from scoring import published
 from scoring.commands.published import app
 from scoring.responses import gest, gifi_friend, gifi_pronouns, occugender_jobs, occugender_notebook, pythia_bias
