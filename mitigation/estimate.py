@@ -144,7 +144,7 @@ def estimate(
     >>> from mitigation.recipes import get
     >>> dpo = get("dpo")
     >>> estimate(dpo, dpo.profiles["clean"], LoadOptions("tiny-causal", device="cpu")).parameters
-    142080
+    154624
     """
     plan = plan_loading(recipe, settings, options, quantize)
     settings = plan.settings
