@@ -66,7 +66,7 @@ def plant(model, layer):
     down.weight = nn.Parameter(torch.cat([down.weight.data, torch.zeros(down.out_features, len(keys))], 1))
     down.in_features += len(keys)
     optimizer = torch.optim.Adam([down.weight], lr=0.2)
-    edit_pairs = [pairs.edit_pair(model.tokens, row) for row in ROWS]
+    edit_pairs = [pairs.edit_pair(model.tokens, row, profile="clean") for row in ROWS]
     for _ in range(60):
         optimizer.zero_grad()
         biased, unbiased = sentences(model, model.network, edit_pairs)
@@ -124,7 +124,9 @@ def sentences(model, network, edit_pairs):
 def gaps(model, network=None):
     """By how much each biased object is likelier than the other."""
     with torch.no_grad():
-        biased, unbiased = sentences(model, network or model.network, [pairs.edit_pair(model.tokens, r) for r in ROWS])
+        biased, unbiased = sentences(
+            model, network or model.network, [pairs.edit_pair(model.tokens, r, profile="clean") for r in ROWS]
+        )
         return biased - unbiased
 
 
