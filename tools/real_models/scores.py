@@ -14,18 +14,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cards.files import put
-from scoring import published as sources
-from scoring.reproduce import Measured
-from scoring.reproduce import published as printed
-from scoring.reproduce.printed import rows_of
-from scoring.result import RunResult
 from scoring.types import Estimate, ScoringError, Table
 from tools.pages import ROOT
+
+# The site shows the kept scores, and its environment has no packages that fetch and score.
+if TYPE_CHECKING:
+    from scoring.reproduce import Measured
+    from scoring.result import RunResult
 
 SCORES = ROOT / "docs" / "models" / "scores.json"
 _NAMES = ROOT / "tools" / "templates" / "real_models.csv"
@@ -116,6 +116,9 @@ def collect(
     say:
         Called with a sentence before long work.
     """
+    from scoring import published as sources
+    from scoring.reproduce import Measured
+
     models: dict[str, Model] = {}
     settings, left_out = dict(SETTINGS), []
     for source, label, scores in of_score_files(Measured(data, runs, offline, resamples, say)):
@@ -146,6 +149,9 @@ def _model(models: dict[str, Model], label: str, source: str = "") -> Model:
 
 def of_score_files(measured: Measured) -> Iterator[tuple[str, str, list[Score]]]:
     """Source, name of the model and scores of each model of UnStereoEval and StereoSet."""
+    from scoring.reproduce import published as printed
+    from scoring.reproduce.printed import rows_of
+
     measured.build()
     names = {row["label"]: row.get("model", row["label"]) for row in rows_of("unstereo-scores.csv")}
     for source, places in SHOWN.items():
