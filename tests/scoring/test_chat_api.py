@@ -110,7 +110,7 @@ def test_shares_of_answers_take_the_place_of_probabilities(whole):
 def test_every_output_says_that_answers_are_sampled(whole):
     out, printed, _ = whole
     said = "These are sampled answers, not probabilities: the numbers are shares of what the model wrote."
-    assert f"5 sampled answers to each question at temperature 1. {said}" in printed
+    assert f"5 sampled answers to each question at temperature 1, seeds 0 to 4. {said}" in printed
     assert said in (out / "report.html").read_text()
     assert read(out).dtype == "sampled answers, not probabilities"
     assert read(out).revision == "m-2026"
