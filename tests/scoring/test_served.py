@@ -276,7 +276,8 @@ def test_what_the_engine_cannot_do_is_refused_before_anything_is_sent():
             engine.answer([Request("padded", options=(Option("She ran.", width=20),))])
         with pytest.raises(ScoringError, match="Words cannot be banned from what a server generates"):
             engine.answer(REQUESTS[4:5], decoding=Decoding(banned=("he",)))
-        assert len(running.asked) == before + 2  # the candidates, which are scored first, and the control sentence
+        # The candidates, which are scored first, the control sentence, and the control rows after them.
+        assert len(running.asked) == before + 3
 
 
 # Faults in the middle
