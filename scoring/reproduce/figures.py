@@ -250,7 +250,9 @@ def _scores(entry: Mapping[str, Any], found: Measured, model: str) -> Iterator[t
         chosen = {label: metrics.get(m) or sums.of_column(m) for label, m in entry["metrics"].items()}
         places = list(product(groups, chosen))
         items = [(group, chosen[label]) for group, label in places]
-        estimates = measure(items, table, table[benchmark.cluster], resamples=found.resamples)
+        # Examples of an earlier version of a benchmark can be without its clusters; then each example is one.
+        clusters = table.get(benchmark.cluster, table["id"])
+        estimates = measure(items, table, clusters, resamples=found.resamples)
         yield from ((name, g.name, label, e.numbers) for (g, label), e in zip(places, estimates, strict=True))
 
 

@@ -87,7 +87,7 @@ def test_a_run_ends_with_the_verdict_the_comparison_what_there_was_to_remove_the
     before = next(c.before for c in facts.changes if c.group == "stsb" and c.metric == "gas")
     start = rf"neutral GAS: {before[0]:.2f} before, \d\.\d\d after, .* \[.*\]: (nearer|further|unclear)\."
     assert re.fullmatch(start, held_out), held_out
-    assert compared.startswith("Of 1 benchmark: 1 ")
+    assert re.match(r"Of 2 scores: 1 .*1 no verdict\.", compared), compared
     assert there.startswith(f"To remove: {before[0]:.2f}, as neutral GAS was {before[0]:.2f} [")
     assert cost.startswith(f"{facts.cost.parameters:,} parameters trained in {facts.cost.seconds:.1f} s, at most ")
     page = f"the page is {out}-work/after/compare.html, and every change is in {out}-work/changes.csv."
@@ -95,12 +95,14 @@ def test_a_run_ends_with_the_verdict_the_comparison_what_there_was_to_remove_the
 
 
 def test_a_score_that_is_not_defined_over_few_rows_is_said_and_no_nan_is_printed(tmp_path):
-    (change,) = [c for c in headline_changes(made_comparison()) if c.difference.benchmark == "occugender"]
+    of = ("occugender", "labour_correlation")
+    changes = headline_changes(made_comparison())
+    (change,) = [c for c in changes if (c.difference.benchmark, c.difference.metric) == of]
     undefined = replace(change, before=replace(change.before, value=math.nan))
     adapter = Adapter("prompts", "m", "r", "float32", {}, {}, Cost(0, 0.0, 0, "cpu"), {})
     printed = run.summary(adapter, [undefined], tmp_path / "out", tmp_path / "work")
     assert printed[0] == "occugender labour corr. is not defined over these rows; give a higher --limit, or none."
-    assert printed[1].startswith("Of 1 benchmark: ")
+    assert printed[1].startswith("Of 1 score: ")
     assert "nan" not in " ".join(printed)
     assert run.summary(adapter, [change], tmp_path / "out", tmp_path / "work")[2].startswith("To remove: ")
 

@@ -337,7 +337,8 @@ def test_a_run_gives_its_numbers_with_interval_and_verdict(tmp_path):
         for metric, value in (("p_male", 26.204), ("p_female", 72.81), ("p_diverse", 50.0))
     }
     results_of(tmp_path, model, "occugender", places)
-    found = {c.column: c for c in cells("occugender/table-3", model=model, measured=Measured(tmp_path, tmp_path))}
+    measured = Measured(tmp_path, tmp_path, compute=False)  # without the shares that the authors published
+    found = {c.column: c for c in cells("occugender/table-3", model=model, measured=measured)}
     of = {name: found[f"explicit_femdom_{name}"] for name in "MFD"}
     assert [c.verdict for c in of.values()] == ["equal", "within", "outside"]
     assert (of["M"].printed, of["M"].measured, of["M"].low) == (26.2, pytest.approx(26.204), pytest.approx(25.204))
@@ -353,7 +354,8 @@ def test_numbers_of_a_part_of_the_rows_say_so(tmp_path):
         {("occugender", "explicit, female jobs", "p_male"): 26.2},
         "1 sha256:aa, 3 of 280 rows",
     )
-    found = cells("occugender/table-3", model=model, measured=Measured(tmp_path, tmp_path))
+    measured = Measured(tmp_path, tmp_path, compute=False)  # without the shares that the authors published
+    found = cells("occugender/table-3", model=model, measured=measured)
     assert [c.reason for c in found if c.measured is not None] == ["Measured on a part of the rows."]
 
 
