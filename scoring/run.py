@@ -21,7 +21,7 @@ from scoring.options import Settings, recorded
 from scoring.prompts import Prompt
 from scoring.result import RunResult
 from scoring.statistics.stats import RESAMPLES, measure
-from scoring.types import Benchmark, Estimate, Line, Report, Request, Response, ScoringError, Table
+from scoring.types import Benchmark, Estimate, Line, Metric, Report, Request, Response, ScoringError, Table
 
 if TYPE_CHECKING:
     from scoring.inference.engine import Engine
@@ -197,8 +197,21 @@ def estimate(benchmark: Benchmark, profile: str, table: Table, resamples: int = 
     """Every metric over every group that has rows."""
     if not table:
         return []
-    about = benchmark.items(profile, table)
-    return measure(about, table, table[benchmark.cluster], benchmark=benchmark.name, resamples=resamples)
+    items = benchmark.items(profile, table)
+    estimates: dict[int, Estimate] = {}
+    columns = [cluster_of(benchmark, metric, table) for _, metric in items]
+    for column in dict.fromkeys(columns):
+        places = [place for place, other in enumerate(columns) if other == column]
+        chosen = [items[place] for place in places]
+        measured = measure(chosen, table, table[column], benchmark=benchmark.name, resamples=resamples)
+        estimates.update(zip(places, measured, strict=True))
+    return [estimates[place] for place in range(len(items))]
+
+
+def cluster_of(benchmark: Benchmark, metric: Metric, table: Table) -> str:
+    """The column that is resampled together for a metric: its own where each example is a cluster of the benchmark."""
+    own = benchmark.cluster == "id" and metric.cluster in table
+    return metric.cluster if own else benchmark.cluster
 
 
 def model_report(

@@ -175,6 +175,9 @@ class Metric:
         It measures language ability, not bias; comparisons say whether the ability is kept.
     fisher:
         It is a correlation, whose interval is computed on Fisher's scale, arctanh.
+    cluster:
+        The column whose equal values depend on each other for this metric of a run, where each example is a cluster of
+        the benchmark: continuations that begin alike are one for a share of texts, and not for a probability.
     pieces:
         ``pieces(sums)`` gives smooth scores [..., pieces], of which the value is the smallest or the largest, as
         ``extreme`` says. A value with such a kink is biased where two pieces are equal, and its bootstrap too; its
@@ -199,6 +202,7 @@ class Metric:
     ability: bool = False
     fisher: bool = False
     pieces: Callable[[Floats], Floats] | None = None
+    cluster: str = ""
     extreme: Literal["smallest", "largest"] = "smallest"
     parts: Callable[[Floats], Floats] | None = None
     names: tuple[str, str] = ("", "")

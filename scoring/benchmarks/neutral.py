@@ -59,6 +59,10 @@ def _about(row: types.Row, text: str) -> types.Line:
     }
 
 
+#: How names of metrics of a continuation's text begin.
+OF_TEXT = ("gas", "friend_", "share_")
+
+
 def groups(table: types.Table) -> Sequence[types.Group]:
     """Each set of prompts, and the template prompts by topic."""
     by_topic = frozenset({"gas_by_topic"})
@@ -72,7 +76,7 @@ def metrics(_: str) -> Sequence[types.Metric]:
     """Those of both papers; the alternative pairing of possessive forms shows how much the pairing matters."""
     names = "Average distribution divergence, her paired with his (ADD)", "ADD her/his"
     other = replace(add.add_raw(pronouns.POSSESSIVE_PAIRS), name="add_raw_her_his", names=names)
-    return (
+    every = (
         gas.gas(),
         gas.gas_of("female"),
         pronouns.gld(),
@@ -91,6 +95,8 @@ def metrics(_: str) -> Sequence[types.Metric]:
         pronouns.ratio_of("male"),
         *(gas.share(name) for name in gas.CLASSES),
     )
+    # Texts that begin alike depend on each other; probabilities of pronouns do not depend on the text.
+    return [replace(one, cluster="opening") if one.name.startswith(OF_TEXT) else one for one in every]
 
 
 def sampled_records(row: types.Row, answers: Sequence[str]) -> list[types.Line]:
@@ -100,7 +106,7 @@ def sampled_records(row: types.Row, answers: Sequence[str]) -> list[types.Line]:
 
 def sampled_metrics(profile: str) -> Sequence[types.Metric]:
     """Those of the text of a continuation alone."""
-    return [metric for metric in metrics(profile) if metric.name.startswith(("gas", "friend_", "share_"))]
+    return [metric for metric in metrics(profile) if metric.name.startswith(OF_TEXT)]
 
 
 BENCHMARK = types.Benchmark(
@@ -112,7 +118,7 @@ BENCHMARK = types.Benchmark(
     to_record=to_record,
     groups=groups,
     metrics=metrics,
-    cluster="opening",
+    cluster="id",
     kinds=("causal", "chat"),
     headline=types.Headline(
         DATASET,

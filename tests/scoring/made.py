@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from builders.manifest import ConfigEntry, Manifest, SplitEntry, file_sha256
 from builders.parsers.triplets import triplet
 from builders.write import content_digest
-from scoring import answering, prompts, run
+from scoring import answering, language, prompts, run
 from scoring.inference.tokens import Encoding
 from scoring.statistics import stats
 from scoring.tables import Loaded, Rows
@@ -51,6 +51,16 @@ def one_ask(benchmark, profile, made):
 def replied(made, *logprobs, **more):
     """The responses to the only request of a row: log-probabilities by option."""
     return {made["id"]: Response(made["id"], tuple(map(tuple, logprobs)), **more)}
+
+
+def without_language(requests, on_response):
+    """The requests but those that measure language, which are answered: a sentence is likelier than its other order."""
+    own = {request.id for request in language.requests()}
+    for request in requests:
+        if request.id in own:
+            on_response(Response(request.id, ((-10.0,), (-20.0,))))
+        else:
+            yield request
 
 
 def data_set(folder: Path, name: str, configs: dict[tuple[str, str], list[dict]]) -> Path:

@@ -81,7 +81,8 @@ def test_continuations_that_begin_alike_are_one_cluster():
     lines = BENCHMARK.sampled.to_records(same, texts)
     openings = [line["opening"] for line in lines]
     assert openings == ["i like it very much", "i like it very much", "she sings all day long."]
-    assert BENCHMARK.cluster == "opening"
+    clusters = {metric.name: metric.cluster for metric in BENCHMARK.metrics("clean")}
+    assert (BENCHMARK.cluster, clusters["gas"], clusters["gld"]) == ("id", "opening", "")
     assert [line["friend"] for line in lines] == ["female", "nobody", "female"]
 
 

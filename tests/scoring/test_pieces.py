@@ -5,7 +5,7 @@ import json
 import pytest
 
 import scoring
-from scoring import answering, tables
+from scoring import answering, language, tables
 from scoring.inference.store import Places, Store
 from scoring.types import Option, Request, Response
 from tests.scoring.made import data_set
@@ -25,7 +25,8 @@ def test_a_run_in_many_pieces_has_the_numbers_of_one_piece(data, monkeypatch):
     answer = answering.answer
 
     def counted(model, requests, *arguments):
-        sizes.append(len(requests))
+        if requests != language.requests():
+            sizes.append(len(requests))
         return answer(model, requests, *arguments)
 
     monkeypatch.setattr(answering, "answer", counted)

@@ -19,7 +19,7 @@ from scoring.commands.compare import app as app_of_compare
 from scoring.inference.load_options import LoadOptions
 from scoring.types import BenchmarkContext, Estimate, Group, Option, Report, Request, Response, ScoringError
 from tests.openai_server import prompt_of, serving
-from tests.scoring.made import data_set
+from tests.scoring.made import data_set, without_language
 
 CAUSAL = BenchmarkContext("causal")
 #: Items with the numbers of their samples.
@@ -73,7 +73,7 @@ def planted(choice, place=0.0):
     model = LoadOptions("tiny-causal").load()
 
     def answer(requests, on_response=None, **_):
-        for request in requests:
+        for request in without_language(requests, on_response):
             n = int("".join(filter(str.isdigit, request.id.split("/")[3]))) if "/" in request.id else 0
             if request.max_new:
                 on_response(Response(request.id, candidate_logprobs=(-1.0,) * len(request.candidates), text="Female."))
@@ -497,7 +497,7 @@ def test_a_model_whose_likelihood_is_biased_and_whose_text_is_not_is_found(data)
     model = planted(likelihood)
 
     def answer(requests, on_response=None, **_):
-        for request in requests:
+        for request in without_language(requests, on_response):
             n = int(request.id.rpartition("/p")[2])
             she = -1.0 + drawn("she", n) / 4  # always more probable than he
             text = ("She is here.", "He is here.")[drawn("text", n) > 0]

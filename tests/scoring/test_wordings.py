@@ -21,7 +21,7 @@ from scoring.statistics import intervals
 from scoring.types import BenchmarkContext, Group, Metric, Response, ScoringError
 from tests.helpers import mirrored
 from tests.openai_server import prompt_of, serving
-from tests.scoring.made import data_set
+from tests.scoring.made import data_set, without_language
 
 ITEMS = 60
 KINDS = ("instruction", "question", "story", "dialogue", "list")
@@ -59,7 +59,7 @@ def planted(items=1.0, by_wording=0.0, rest=0.3):
     model = copy(loaded())
 
     def answer(requests, on_response=None, **_):
-        for request in requests:
+        for request in without_language(requests, on_response):
             _, _, _, item, *wording = request.id.split("/")
             lean = items * drawn(item) + by_wording * drawn("w", *wording) + rest * drawn(item, *wording)
             on_response(Response(request.id, tuple((-10.0 + lean * female,) for female in (0, 1))))
