@@ -92,7 +92,7 @@ def test_a_comparison_is_a_table_with_a_verdict(result, data, network, tokenizer
         assert len(repr(shown)) < 500
         page = shown._repr_html_()
         assert page.index("occugender") < page.index("<details>")
-        assert page.count("<svg") == 1
+        assert page.count("<svg") == 2, "a picture for the headline, and one for the row of the side"
 
 
 @pytest.mark.parametrize(
