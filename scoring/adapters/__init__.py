@@ -5,11 +5,10 @@ So the seconds that PEFT takes to import are spent only where it is needed.
 """
 
 import logging
-from contextlib import suppress
 from importlib import import_module
+
+from wrapt import register_post_import_hook
 
 # On some processors bitsandbytes, which PEFT imports, warns at import that an optional package is missing.
 logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
-# Each extra that installs PEFT installs wrapt too; the base dependencies have neither.
-with suppress(ModuleNotFoundError):
-    import_module("wrapt").register_post_import_hook(lambda _: import_module("scoring.adapters.stamp"), "peft")
+register_post_import_hook(lambda _: import_module("scoring.adapters.stamp"), "peft")
