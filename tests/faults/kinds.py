@@ -269,7 +269,11 @@ def facts_of_data(folder):
     """The manifest and a table of a data set as scoring reads them."""
     build_datasets([PROBES], Fetcher(folder / "cache", None, offline=True), folder, Profile.all, Progress(disable=True))
     files = folder / PROBES / "manifest.json", folder / PROBES / "data" / "templates" / "test.parquet"
-    read = lambda: repr(tables.load(str(folder), PROBES, "templates", "test"))  # noqa: E731
+
+    def read():
+        loaded = tables.load(str(folder), PROBES, "templates", "test")
+        return repr((loaded.version, list(loaded.rows)))  # rows are made when they are read
+
     return {"data of a run": Kind(files, read, (ScoringError,))}
 
 
