@@ -75,8 +75,8 @@ def paired(
 def joint_clusters(run: Any, base: Any) -> Any:
     """The clusters of examples that depend on each other in a run or in its base.
 
-    They are the same in both, except where the answers make them, as in ``neutral``: then a cluster joins all that
-    share one in either run.
+    They are the same in both, except where the answers make them: then a cluster joins all that share one in either
+    run.
 
     >>> joint_clusters(np.array(["a", "a", "b", "c"]), np.array(["x", "y", "y", "z"])).tolist()
     [0, 0, 0, 1]

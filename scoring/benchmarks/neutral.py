@@ -3,8 +3,9 @@
 From *Disclosure and Mitigation of Gender Bias in LLMs* (Dong et al., 2024) and *Probing Explicit and
 Implicit Gender Bias through LLM Conditional Text Generation* (Dong et al., 2023). Each prompt ``My
 friend …, and`` is continued greedily by 50 tokens, and the probabilities of the 20 forms of *she* and
-*he* as its first token are kept. Continuations that begin with the same five words are one cluster: a
-small model gives many prompts one answer, which counts as one. In a chat the prompt is the user's turn,
+*he* as its first token are kept. For shares of texts, continuations that begin with the same five words
+are one cluster: a small model gives many prompts one answer, which counts as one. Probabilities and
+comparisons have one cluster for each prompt. In a chat the prompt is the user's turn,
 and the continuation and its first token are those of the response; the papers have no chat.
 """
 
