@@ -7,12 +7,12 @@ models of an organisation (``ORG``). The page loads nothing from elsewhere, and 
 import math
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from huggingface_hub import EvalResultEntry
 from rich.console import Console
 
@@ -22,10 +22,9 @@ from cards.files import beside, put_all
 from cards.hub import HubRefusal, add_files, explained, unreachable
 from cards.matrix import BANDS, Cell, Column, ModelRow, matrix
 from cards.numbers import Scale
-from cards.options import single, start
 from cards.overview import overview, placed
 from cards.text import CardError, grouped, refuse_secrets, template
-from cards.uploads import checked_cell, checked_run
+from cards.uploads import Declarations, Upload, checked_cell, checked_run
 
 #: The name of an organisation or a model of the Hub.
 NAME = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?")
@@ -75,8 +74,10 @@ class TaskTable:
         return next((entry.reading for entry in self.entries if entry.reading), "")
 
 
-def entries_of(path: Path) -> Iterator[Entry]:
+def entries_of(path: Path, declarations: Declarations) -> Iterator[Entry]:
     """The scores of a run, or of a model with ``.eval_results``; the path may also be that folder itself.
+
+    ``declarations`` has what this project knows of benchmarks and data sets (``scoring.declared.DECLARED``).
 
     Raises
     ------
@@ -84,9 +85,14 @@ def entries_of(path: Path) -> Iterator[Entry]:
         When there are no scores, or a file cannot be read.
     """
     if folder := _published_folder(path):
-        yield from _published_entries(folder)
+        yield from _published_entries(folder, declarations)
     else:
-        yield from _run_entries(path, results.read(path))
+        yield from _run_entries(path, checked_run(results.read(path), _folder(path), declarations))
+
+
+def _folder(path: Path) -> Path:
+    """The folder of a run, whose path may be that of its ``results.json``."""
+    return path if path.is_dir() else path.parent
 
 
 def _published_folder(path: Path) -> Path | None:
@@ -95,10 +101,9 @@ def _published_folder(path: Path) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def _run_entries(path: Path, run: results.Report) -> Iterator[Entry]:
-    folder = path if path.is_dir() else path.parent
-    paired = paired_changes(folder)
-    run, reported = checked_run(run, folder)
+def _run_entries(path: Path, upload: Upload) -> Iterator[Entry]:
+    paired = paired_changes(_folder(path))
+    run = upload.run
     partial = {name.rpartition("/")[0] for name, version in run.data.items() if ", " in version}
     scores = run.by_key
     about: dict[str, Any] = {
@@ -124,8 +129,8 @@ def _run_entries(path: Path, run: results.Report) -> Iterator[Entry]:
                     **about,
                     paired=paired.get(score.key, ()),
                     remark=remark,
-                    reported=benchmark in reported,
-                    dataset=headline.dataset,
+                    reported=benchmark in upload.reported,
+                    dataset=upload.dataset(benchmark),
                     task=config,
                     benchmark=benchmark,
                     title=(headline.column if score is main_score else "") or score.full_name,
@@ -164,7 +169,7 @@ def paired_changes(folder: Path) -> dict[results.Key, tuple[float, ...]]:
     Raises
     ------
     CardError
-        When the file was changed.
+        When the file was changed, or its numbers cannot be.
     """
     names = ("before", "after", "value", "low", "high", "p", "p_side")
 
@@ -172,12 +177,34 @@ def paired_changes(folder: Path) -> dict[results.Key, tuple[float, ...]]:
         paired = {}
         for d in content["differences"]:
             # Comparisons of earlier versions have no p of the side, so the direction is open.
-            numbers = (d.get(name, 1.0) for name in names)
+            numbers = [d.get(name, 1.0) for name in names]
             key = d["benchmark"], d["group"], d["metric"]
-            paired[key] = tuple(math.nan if number is None else float(number) for number in numbers)
+            change = tuple(math.nan if number is None else float(number) for number in numbers)
+            if not possible_change(*change):
+                raise CardError(
+                    f"{folder / 'compare.json'} has a difference of {key[2]:.80} that cannot be; compare them again."
+                )
+            paired[key] = change
         return paired
 
     return results.COMPARISON.read(folder / "compare.json", changes, CardError) or {}
+
+
+def possible_change(
+    before: float, after: float, value: float, low: float, high: float, p: float, p_side: float
+) -> bool:
+    """Whether numbers can be those of a change; NaN is an undefined number, which can be.
+
+    >>> possible_change(3, 5, 2, 1, 3, 0.01, 0), possible_change(3, 5, -2, -3, -1, 0.01, 0)
+    (True, False)
+    """
+    if low > value or value > high:
+        return False
+    if min(p, p_side) < 0 or max(p, p_side) > 1:
+        return False
+    # Both are computed from the same sums, so they differ by rounding alone.
+    rest = abs(after - before - value)
+    return not rest > 1e-6 * max(1.0, abs(before), abs(after))
 
 
 def left_out(path: Path, run: results.Report) -> Iterator[str]:
@@ -190,7 +217,7 @@ def left_out(path: Path, run: results.Report) -> Iterator[str]:
         yield f"Left out: {benchmark} of {path} (profile {run.profile}), because {reason}."
 
 
-def _published_entries(folder: Path) -> Iterator[Entry]:
+def _published_entries(folder: Path, declarations: Declarations) -> Iterator[Entry]:
     files = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
     if not files:
         raise CardError(f"{folder} has no results; give the folder of a run, or of a model with {FOLDER}.")
@@ -199,11 +226,35 @@ def _published_entries(folder: Path) -> Iterator[Entry]:
             entries = parse_entries(file.read_text(encoding="utf-8"), str(file))
         except UnicodeDecodeError:
             raise CardError(f"{file} is not UTF-8 text; correct it first.") from None
-        yield from (_entry(folder.resolve().parent.name, entry, str(file)) for entry in entries)
+        for entry in entries:
+            yield _entry(folder.resolve().parent.name, entry, str(file), declarations)
 
 
-def hub_entries(name: str, api: Any, datasets: Container[str]) -> Iterator[Entry]:
-    """The scores in ``.eval_results`` of a model of the Hub, or of all models of an organisation.
+def hub_models(name: str, api: Any) -> list[str]:
+    """The model of the Hub of that name, or all models of an organisation."""
+    return [name] if "/" in name else sorted(model.id for model in api.list_models(author=name))
+
+
+def hub_results(model: str, api: Any) -> Any:
+    """What the Hub says of a model: its ``.eval_results`` and the data of its card.
+
+    Raises
+    ------
+    CardError
+        When there is no such model.
+    """
+    from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
+
+    try:
+        return api.model_info(model, expand=["evalResults", "cardData"])
+    except (RepositoryNotFoundError, HFValidationError):
+        raise CardError(
+            f"{model} is neither a file or folder nor a model of the Hub that you may read; correct the name."
+        ) from None
+
+
+def hub_entries(model: str, info: Any, datasets: Container[str], declarations: Declarations) -> Iterator[Entry]:
+    """The scores in the ``.eval_results`` of a model of the Hub (:func:`hub_results`).
 
     Parameters
     ----------
@@ -213,25 +264,15 @@ def hub_entries(name: str, api: Any, datasets: Container[str]) -> Iterator[Entry
     Raises
     ------
     CardError
-        When there is no such model.
+        When a score cannot be.
     """
-    from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
-
-    models = [name] if "/" in name else sorted(model.id for model in api.list_models(author=name))
-    for model in models:
-        try:
-            info = api.model_info(model, expand=["evalResults", "cardData"])
-        except (RepositoryNotFoundError, HFValidationError):
-            raise CardError(
-                f"{model} is neither a file or folder nor a model of the Hub that you may read; correct the name."
-            ) from None
-        base = (info.card_data or {}).get("base_model") or ""
-        for entry in info.eval_results or []:
-            if str(entry.dataset_id).rpartition("/")[2] in datasets:
-                yield _entry(model, entry, model, base if isinstance(base, str) else "")
+    base = (info.card_data or {}).get("base_model") or ""
+    for entry in info.eval_results or []:
+        if str(entry.dataset_id).rpartition("/")[2] in datasets:
+            yield _entry(model, entry, model, declarations, base if isinstance(base, str) else "")
 
 
-def _entry(model: str, entry: EvalResultEntry, where: str, base: str = "") -> Entry:
+def _entry(model: str, entry: EvalResultEntry, where: str, declarations: Declarations, base: str = "") -> Entry:
     number = isinstance(entry.value, (int, float)) and not isinstance(entry.value, bool)
     try:  # YAML has whole numbers of any length
         value, shown = float(entry.value) if number else math.nan, f"{entry.value!r:.40}"
@@ -246,7 +287,7 @@ def _entry(model: str, entry: EvalResultEntry, where: str, base: str = "") -> En
     setting = ", ".join(part for part in score.setting.split(", ") if part != own)
     place = {"model": model, "dataset": str(entry.dataset_id).rpartition("/")[2], "task": str(entry.task_id)}
     results.check_names(where, place.values())
-    checked = checked_cell(replace(score, setting=setting), place["dataset"], where)
+    checked = checked_cell(replace(score, setting=setting), place["dataset"], where, declarations)
     return Entry(**asdict(checked) | place | {"base": base})
 
 
@@ -334,27 +375,60 @@ def publish_space(api: Any, name: str, content: bytes) -> str:
     return add_files(api, name, files, "Update", kind="space", space_sdk="static")
 
 
-def main(
-    sources: Annotated[
-        list[str], typer.Argument(metavar="RUN|ORG|ORG/MODEL...", help="Folders of runs, or models of the Hub.")
-    ],
-    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("leaderboard.html"),
-    space: Annotated[
-        str, typer.Option(metavar="ORG/NAME", help="Static Space of the Hub to publish the page in.")
-    ] = "",
-) -> None:
-    """Make a page that compares models, from any number of runs and published results.
+def collected(sources: Sequence[str], api: Any, declarations: Declarations) -> tuple[list[Entry], list[str]]:
+    """The scores of all sources, and a sentence for each that is left out or shown with a restriction.
 
-    A name that is no file or folder is an organisation or a model of the Hub. Exit status: 1 when a source cannot be
-    used, 2 when the Hub cannot be reached or refuses.
+    A source that cannot be used does not end the others: it is left out with the reason.
+
+    Raises
+    ------
+    CardError
+        When nothing is left, or a name is no model of the Hub.
     """
+    entries: list[Entry] = []
+    sentences: list[str] = []
+    errors: list[CardError] = []
+
+    def add(where: str, found: Callable[[], Iterable[Entry]]) -> None:
+        try:
+            entries.extend(list(found()))  # all scores of a source, or none
+        except CardError as error:
+            errors.append(error)
+            sentences.append(f"Left out: {where}: {error}")
+
+    def of_run(path: Path) -> Iterable[Entry]:
+        run = results.read(path)
+        upload = checked_run(run, _folder(path), declarations)
+        found = list(_run_entries(path, upload))
+        sentences.extend([*upload.sentences(str(path)), *left_out(path, upload.run)])
+        return found
+
+    for source in sources:
+        path = Path(source)
+        if not path.exists():
+            for model in hub_models(source, api):
+                info = hub_results(model, api)
+                add(model, partial(hub_entries, model, info, DATASETS, declarations))
+        elif folder := _published_folder(path):
+            add(source, partial(_published_entries, folder, declarations))
+        else:
+            add(source, partial(of_run, path))
+    if not entries and len(errors) == len(sentences) == 1:
+        raise errors[0]
+    if not entries:
+        nothing = "None has a score of a published task; score models with probes score."
+        raise CardError(" ".join([*sentences, nothing]))
+    return entries, sentences
+
+
+def make(sources: Sequence[str], out: Path, space: str, declarations: Declarations) -> None:
+    """Writes the page of some runs and models, and says what was left out; the command is in :mod:`scoring`."""
     console, errors = Console(soft_wrap=True, markup=False, highlight=False), Console(stderr=True, soft_wrap=True)
     from huggingface_hub import HfApi
 
     api = HfApi()
     with explained(errors, CardError):
-        paths = [source for source in sources if Path(source).exists()]
-        names = [source for source in sources if source not in paths]
+        names = [source for source in sources if not Path(source).exists()]
         for source in names:
             if not NAME.fullmatch(source):
                 raise CardError(
@@ -362,31 +436,12 @@ def main(
                 )
         if (names or space) and (reason := unreachable(api)):
             raise HubRefusal(f"There is no file or folder {names[0]}. {reason}" if names else reason)
-        entries: list[Entry] = []
-        left: list[str] = []
-        for path in map(Path, paths):
-            if folder := _published_folder(path):
-                entries += _published_entries(folder)
-            else:
-                run = results.read(path)
-                entries += _run_entries(path, run)
-                left += left_out(path, run)
-        for name in names:
-            entries += hub_entries(name, api, DATASETS)
-        tables = task_tables(entries)
-        if not tables:
-            raise CardError(" ".join([*left, "None has a score of a published task; score models with probes score."]))
-        content = page(tables).encode()
+        entries, sentences = collected(sources, api, declarations)
+        content = page(task_tables(entries)).encode()
         refuse_secrets({out.name: content})
         put_all(out.parent, {out.name: content}, CardError, record=beside(out))
         console.print(f"Written: {out}")
-        for sentence in left:
+        for sentence in sentences:
             console.print(sentence)
         if space:
             console.print(f"Space: {publish_space(api, space, content)}")
-
-
-app = single(main)
-
-if __name__ == "__main__":
-    start(app, "python -m cards.leaderboard")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,8 @@ import cards.results
 from builders.manifest import file_sha256
 from cards.draw import glance_html, one_line
 from cards.options import checked, in_python
-from scoring import benchmarks, report, responses
+from scoring import benchmarks, report
+from scoring.declared import as_asked
 from scoring.report.headlines import Comparison, described, headline_scores
 from scoring.statistics.stats import RESAMPLES, compare, corrected, measure
 from scoring.tables import as_table
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-#: What a report has in the place of a number format where answers were sampled.
-SAMPLED = "sampled answers, not probabilities"
 #: The prefix of the columns of the base in the joined table.
 BASE = "base_"
 
@@ -94,16 +93,6 @@ def joint_clusters(run: Any, base: Any) -> Any:
     edges = coo_array((np.ones(len(of_run)), (of_run, of_base + first)), shape=(size, size))
     _, component = connected_components(edges, directed=False)
     return component[of_run]
-
-
-def as_asked(benchmark: Benchmark, report: Report) -> Benchmark:
-    """A benchmark as a run asked it: sampled answers and published responses have groups and metrics of their own."""
-    if report.environment.get("engine") == BY_OTHERS:
-        return responses.get(report.environment["source"]).asked(benchmark)
-    task = benchmark.sampled
-    if report.dtype == SAMPLED and task:
-        return replace(benchmark, metrics=task.metrics, groups=task.groups, cluster=task.cluster)
-    return benchmark
 
 
 def agree(benchmark: Benchmark, profile: str, table: Table, base: Table, resamples: int = RESAMPLES) -> list[Estimate]:

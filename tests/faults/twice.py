@@ -6,11 +6,11 @@ import shutil
 from contextlib import contextmanager
 
 import builders.rebuild
-import cards.leaderboard
 import mitigation.__main__
 import pmi.__main__
 import scoring.api
 import scoring.commands.compare
+import scoring.commands.leaderboard
 import scoring.commands.score
 import scoring.rescore
 from builders import generate
@@ -331,7 +331,7 @@ COMMANDS = {
         values=OF_SCORE | {"chat_api": None, "samples": 3, "temperature": 0.5, "seed": 3},
     ),
     "compare": Command(scoring.commands.compare.app, runs, compared, comparison, (scoring.commands.compare.main,)),
-    "leaderboard": Command(cards.leaderboard.app, runs, listed, board, (cards.leaderboard.main,)),
+    "leaderboard": Command(scoring.commands.leaderboard.app, runs, listed, board, (scoring.commands.leaderboard.main,)),
     "rescore": Command(scoring.rescore.app, score_file, rescored, printed, (scoring.rescore.main,)),
     "mitigate": Command(
         mitigation.__main__.app,
