@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from cards.files import LOCK, locked, put, refuse_links, refuse_strays, strays
+from cards.files import LOCK, RECORD, is_recorded, locked, put, refuse_links, refuse_strays, strays
 from cards.numbers import with_interval
 from cards.terminal import show
 from mitigation.adapters.write import check_target, describe, text, write, write_facts
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from scoring.inference.model import Model
     from scoring.report.headlines import HeadlineChange
 
+#: A file of the folder of the steps, by whose checksum a later run knows that a run made the folder.
+MARK = "steps.txt"
 #: The end of the names of measures that :func:`full_precision_measures` adds.
 FULL_PRECISION = " in full precision"
 
@@ -117,6 +119,7 @@ def mitigate(
     full_precision: dict[Key, Numbers] = {}
     compared: Sequence[HeadlineChange] = ()
     with locked(work, MitigationError):
+        put(work / MARK, b"The steps of a run of probes mitigate.\n", work / RECORD)
         adapter = make_adapter(recipe, settings, model, data, work / "made", errors, out)
         if chosen is not None:
             from mitigation.evaluate import changes_table
@@ -190,15 +193,21 @@ def _gpu_of_process() -> str | None:
 def check_work_folder(work: Path) -> None:
     """Refuses a folder for the steps of a run, whose parts will be replaced, that no run made.
 
+    A folder of a run has :data:`MARK` with its checksum in the record; the lock proves nothing, because other programs
+    leave such a file too.
+
     Raises
     ------
     MitigationError
-        If it has files and no lock, which every run leaves there, or a link.
+        If it has files and no mark, or a link, or if the adapter in it has files that its facts do not describe.
     """
     refuse_links(work.parent, [work.name], MitigationError)
-    if not (work / LOCK).is_file():
-        # Other processes of a distributed training may be faster.
-        refuse_strays(work, [name for name in strays(work, ()) if name.startswith("rank-")], MitigationError)
+    if not is_recorded(work / MARK, work / RECORD):
+        # A run may have been killed before the mark, and other processes of a distributed training may be faster.
+        ours = [name for name in strays(work, ()) if name.startswith("rank-")]
+        refuse_strays(work, [*ours, LOCK, MARK, RECORD], MitigationError)
+    if (work / "made" / FACTS).is_file():
+        check_target(work / "made")
 
 
 def empty_folder(folder: Path) -> Path:

@@ -19,7 +19,7 @@ from builders.builder import Profile, build_datasets
 from builders.dataset import BuildError
 from builders.folders import replace_folder, scratch_beside
 from builders.sources.fetch import Fetcher
-from cards.files import RECORD, locked, put_all
+from cards.files import RECORD, locked, put, put_all
 from mitigation import comparison
 from mitigation.adapters.write import check_target
 from mitigation.adapters.write import text as facts_text
@@ -140,6 +140,13 @@ def test_folders_of_the_user_with_the_names_of_an_adapter_and_its_steps_are_refu
         (folder / "made" / "thesis.tex").write_text("years")
         with pytest.raises(MitigationError, match=r"made/thesis\.tex was not written by this program"):
             check(folder)
+    # Other programs leave locks too, and a mark without its checksum is no signature.
+    for name in (".lock", "steps.txt"):
+        (tmp_path / "adapter-work" / name).write_text("The steps of a run of probes mitigate.\n")
+        with pytest.raises(MitigationError, match=r"made/thesis\.tex was not written by this program"):
+            check_work_folder(tmp_path / "adapter-work")
+    put(tmp_path / "adapter-work" / "steps.txt", b"steps", tmp_path / "adapter-work" / ".sha256")
+    check_work_folder(tmp_path / "adapter-work")
     (tmp_path / "adapter" / "mitigation.json").write_text('{"files": {"losses.json": ""}}')
     with pytest.raises(MitigationError, match=r"made/thesis\.tex was not written by this program"):
         check_target(tmp_path / "adapter")
