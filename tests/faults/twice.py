@@ -48,17 +48,28 @@ class Address:
 def words(folder):
     folder.mkdir(parents=True)
     (folder / "words.txt").write_text("umbrella\nbridge\n")
+    (folder / "address").write_text("1")
+
+
+def other_script(body, number):
+    """What another model says under the same name."""
+    return script(body, number).replace("packed", "carried").replace("sold", "lost")
 
 
 @contextmanager
-def chat_writer(_inputs):
-    with openai_server.serving(script) as server:
-        Address.one = server.url
+def chat_writers(_inputs):
+    with openai_server.serving(script) as one, openai_server.serving(other_script) as other:
+        Address.one, Address.other = one.url, other.url
         yield
 
 
+def address(inputs):
+    """The address of a server, which is in a file, so that a changed byte is another server."""
+    return Address.one if (inputs / "address").read_text() == "1" else Address.other
+
+
 def generated(inputs, out):
-    given = ["--words", inputs / "words.txt", "--no-they", "--count", "1", "--base-url", Address.one]
+    given = ["--words", inputs / "words.txt", "--no-they", "--count", "1", "--base-url", address(inputs)]
     return ["unstereo", *given, "--model", "m", "--out", out]
 
 
@@ -187,8 +198,7 @@ def chat_servers(_inputs):
 
 
 def sampled(inputs, out):
-    url = Address.one if (inputs / "address").read_text() == "1" else Address.other
-    given = ["--chat-api", "--base-url", url, "--model-name", "m", "--samples", "2"]
+    given = ["--chat-api", "--base-url", address(inputs), "--model-name", "m", "--samples", "2"]
     return [*given, *SCORED, "--data", inputs / "data", "--out", out]
 
 
@@ -287,7 +297,7 @@ COMMANDS = {
         generated,
         rows,
         (pipelines.get("unstereo").settings, RunOptions),
-        chat_writer,
+        chat_writers,
         values={"model": "n", "base_url": None},
     ),
     "pmi count, resumed": Command(pmi.__main__.app, corpus, counted, counts, between=interrupted),
