@@ -380,7 +380,7 @@ def preferences(rng: np.random.Generator, codes: Ints, mean: float, spread: floa
     of_wordings = rng.normal(0, spread, WORDINGS)
     rest = rng.normal(size=(2, items, WORDINGS))
     meaning = rng.random((items, WORDINGS)) < MEANINGFUL
-    tables = []
+    tables: list[Table] = []
     for run, more in enumerate((0.1, 0.0)):
         # Both runs have half of the noise of an item in a wording in common.
         noise = np.sqrt(0.4) * (rest[0] if run == 0 else (rest[0] + rest[1]) / np.sqrt(2))

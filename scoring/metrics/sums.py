@@ -125,8 +125,8 @@ def mean_over(metric: Metric, by: str, name: str, reading: str, **more: Any) -> 
 
     # The mean size of several signed shares is none of one signed share.
     rare = None if metric.events is None or metric.absolute else events
-    own = {"columns": columns, "final": final, "sd": None, "events": rare, "absolute": False}
-    return replace(metric, name=name, reading=reading, **own, **more)
+    mean_of = replace(metric, name=name, columns=columns, final=final, reading=reading, sd=None)
+    return replace(mean_of, events=rare, absolute=False, **more)
 
 
 def centred(values: Floats) -> Floats:
