@@ -69,9 +69,8 @@ def kind_row(name, number):
 def command_rows(name, number):
     """How changes between two runs of a command end, by what is changed, and what must not be."""
     with tempfile.TemporaryDirectory() as folder:
-        ends, faults, read = between.measure(
-            twice.COMMANDS[name], name, Path(folder), number=max(1, number // PER_BYTE)
-        )
+        command, times = twice.COMMANDS[name], max(1, number // PER_BYTE)
+        ends, faults, read = between.measure(command, name, Path(folder), share=command.share, number=times)
     rows = {change: {"changes": sum(of.values()), **of} for change, of in ends.items()}
     for change, row in rows.items():
         print(f"| {name} | {change} | " + " | ".join(f"{value:,}" for value in row.values()) + " |", flush=True)

@@ -349,6 +349,7 @@ COMMANDS = {
         mitigated,
         adapter,
         (Options, setting_options(get(RECIPE).profiles)),
+        share=6,
         values={"profile": "paper", "quantize": None, "dtype": "float32", "benchmarks": "neutral"},
     ),
 }
