@@ -7,9 +7,8 @@ models of an organisation (``ORG``). The page loads nothing from elsewhere, and 
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +102,7 @@ def entries_of(path: Path, declarations: Declarations) -> Iterator[Entry]:
         When there are no scores, or a file cannot be read.
     """
     if folder := _published_folder(path):
-        yield from _published_entries(folder, declarations)
+        yield from _published_entries(folder)
     else:
         yield from _run_entries(path, checked_run(results.read(path), _folder(path), declarations))
 
@@ -237,7 +236,7 @@ def left_out(path: Path, run: results.Report) -> Iterator[str]:
         yield say("leaderboard.left", benchmark=benchmark, path=path, profile=run.profile, reason=reason)
 
 
-def _published_entries(folder: Path, declarations: Declarations) -> Iterator[Entry]:
+def _published_entries(folder: Path) -> Iterator[Entry]:
     files = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
     if not files:
         raise CardError(f"{folder} has no results; give the folder of a run, or of a model with {FOLDER}.")
@@ -247,7 +246,7 @@ def _published_entries(folder: Path, declarations: Declarations) -> Iterator[Ent
         except UnicodeDecodeError:
             raise CardError(f"{file} is not UTF-8 text; correct it first.") from None
         for entry in entries:
-            yield _entry(folder.resolve().parent.name, entry, str(file), declarations)
+            yield _entry(folder.resolve().parent.name, entry, str(file))
 
 
 def hub_models(name: str, api: Any) -> list[str]:
@@ -273,7 +272,7 @@ def hub_results(model: str, api: Any) -> Any:
         ) from None
 
 
-def hub_entries(model: str, info: Any, datasets: Container[str], declarations: Declarations) -> Iterator[Entry]:
+def hub_entries(model: str, info: Any, datasets: Container[str]) -> Iterator[Entry]:
     """The scores in the ``.eval_results`` of a model of the Hub (:func:`hub_results`).
 
     Parameters
@@ -289,10 +288,10 @@ def hub_entries(model: str, info: Any, datasets: Container[str], declarations: D
     base = (info.card_data or {}).get("base_model") or ""
     for entry in info.eval_results or []:
         if str(entry.dataset_id).rpartition("/")[2] in datasets:
-            yield _entry(model, entry, model, declarations, base if isinstance(base, str) else "")
+            yield _entry(model, entry, model, base if isinstance(base, str) else "")
 
 
-def _entry(model: str, entry: EvalResultEntry, where: str, declarations: Declarations, base: str = "") -> Entry:
+def _entry(model: str, entry: EvalResultEntry, where: str, base: str = "") -> Entry:
     number = isinstance(entry.value, (int, float)) and not isinstance(entry.value, bool)
     try:  # YAML has whole numbers of any length
         value, shown = float(entry.value) if number else math.nan, f"{entry.value!r:.40}"
@@ -307,7 +306,7 @@ def _entry(model: str, entry: EvalResultEntry, where: str, declarations: Declara
     setting = ", ".join(part for part in score.setting.split(", ") if part != own)
     place = {"model": model, "dataset": str(entry.dataset_id).rpartition("/")[2], "task": str(entry.task_id)}
     results.check_names(where, place.values())
-    checked = checked_cell(replace(score, setting=setting), place["dataset"], where, declarations)
+    checked = checked_cell(replace(score, setting=setting), place["dataset"], where)
     return Entry(**asdict(checked) | place | {"base": base})
 
 
@@ -398,50 +397,60 @@ def publish_space(api: Any, name: str, content: bytes) -> str:
     return add_files(api, name, files, "Update", kind="space", space_sdk="static")
 
 
-def collected(sources: Sequence[str], api: Any, declarations: Declarations) -> tuple[list[Entry], list[str]]:
-    """The scores of all sources, and a sentence for each that is left out or shown with a restriction.
+class Collected:
+    """The scores of sources, and a sentence for each that is left out or shown with a restriction.
 
     A source that cannot be used does not end the others: it is left out with the reason.
-
-    Raises
-    ------
-    CardError
-        When nothing is left, or a name is no model of the Hub.
     """
-    entries: list[Entry] = []
-    sentences: list[str] = []
-    errors: list[CardError] = []
 
-    def add(where: str, found: Callable[[], Iterable[Entry]]) -> None:
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.sentences: list[str] = []
+        self.errors: list[CardError] = []
+
+    def add(self, where: str, found: Iterable[Entry]) -> None:
+        """Adds all scores of a source, or none where one of them cannot be."""
         try:
-            entries.extend(list(found()))  # all scores of a source, or none
+            self.entries.extend(list(found))
         except CardError as error:
-            errors.append(error)
-            sentences.append(f"Left out: {where}: {error}")
+            self.errors.append(error)
+            self.sentences.append(f"Left out: {where}: {error}")
 
-    def of_run(path: Path) -> Iterable[Entry]:
-        run = results.read(path)
-        upload = checked_run(run, _folder(path), declarations)
-        found = list(_run_entries(path, upload))
-        sentences.extend([*upload.sentences(str(path)), *left_out(path, upload.run)])
-        return found
+    def add_hub(self, name: str, api: Any) -> None:
+        """Adds a model of the Hub, or all models of an organisation.
 
-    for source in sources:
-        path = Path(source)
-        if not path.exists():
-            for model in hub_models(source, api):
-                info = hub_results(model, api)
-                add(model, partial(hub_entries, model, info, DATASETS, declarations))
-        elif folder := _published_folder(path):
-            add(source, partial(_published_entries, folder, declarations))
-        else:
-            add(source, partial(of_run, path))
-    if not entries and len(errors) == len(sentences) == 1:
-        raise errors[0]
-    if not entries:
-        nothing = "None has a score of a published task; score models with probes score."
-        raise CardError(" ".join([*sentences, nothing]))
-    return entries, sentences
+        Raises
+        ------
+        CardError
+            When there is no such model.
+        """
+        for model in hub_models(name, api):
+            self.add(model, hub_entries(model, hub_results(model, api), DATASETS))
+
+    def add_path(self, path: Path, declarations: Declarations) -> None:
+        """Adds a run, or a model with ``.eval_results``."""
+        folder = _published_folder(path)
+        self.add(str(path), _published_entries(folder) if folder else self._of_run(path, declarations))
+
+    def _of_run(self, path: Path, declarations: Declarations) -> Iterator[Entry]:
+        upload = checked_run(results.read(path), _folder(path), declarations)
+        yield from _run_entries(path, upload)
+        self.sentences += [*upload.sentences(str(path)), *left_out(path, upload.run)]
+
+    def page(self) -> bytes:
+        """The page of all scores.
+
+        Raises
+        ------
+        CardError
+            When there is none.
+        """
+        if not self.entries and len(self.errors) == len(self.sentences) == 1:
+            raise self.errors[0]
+        if not self.entries:
+            nothing = "None has a score of a published task; score models with probes score."
+            raise CardError(" ".join([*self.sentences, nothing]))
+        return page(task_tables(self.entries)).encode()
 
 
 def make(sources: Sequence[str], out: Path, space: str, declarations: Declarations) -> None:
@@ -459,12 +468,17 @@ def make(sources: Sequence[str], out: Path, space: str, declarations: Declaratio
                 )
         if (names or space) and (reason := unreachable(api)):
             raise HubRefusal(f"There is no file or folder {names[0]}. {reason}" if names else reason)
-        entries, sentences = collected(sources, api, declarations)
-        content = page(task_tables(entries)).encode()
+        found = Collected()
+        for source in sources:
+            if source in names:
+                found.add_hub(source, api)
+            else:
+                found.add_path(Path(source), declarations)
+        content = found.page()
         refuse_secrets({out.name: content})
         put_all(out.parent, {out.name: content}, CardError, record=beside(out))
         console.print(f"Written: {out}")
-        for sentence in sentences:
+        for sentence in found.sentences:
             console.print(sentence)
         if space:
             console.print(f"Space: {publish_space(api, space, content)}")

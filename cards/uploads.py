@@ -6,9 +6,11 @@ examples are there, impossible values are refused, and what nobody else can chec
 benchmark that this project does not know is shown under its name, without an ideal value and so without a verdict.
 """
 
+import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -17,6 +19,7 @@ from cards.matrix import Cell
 from cards.results import Estimate, Headline, Report, check_names, check_numbers
 from cards.text import CardError
 
+DECLARED = Path(__file__).parent / "data" / "declared.json"
 #: What a page says of a benchmark that this project does not know.
 UNKNOWN = "not of this project"
 
@@ -37,16 +40,13 @@ class Declared(NamedTuple):
 
 
 class Declarations(Protocol):
-    """What is declared of benchmarks and data sets; ``scoring.declared`` has those of this project."""
+    """What is declared of benchmarks; ``scoring.declared`` has those of this project."""
 
     def metrics(self, run: Report, benchmark: str) -> Mapping[str, Declared] | None:
         """What is declared of each metric of a benchmark of a run, by name; None for a benchmark that is not known."""
 
     def headline(self, run: Report, benchmark: str) -> Headline | None:
         """The published number of a benchmark; None where there is none."""
-
-    def of_dataset(self, dataset: str, metric: str) -> Declared | None:
-        """What is declared of a metric over a published data set; None where it is not known."""
 
     def counts(self, run: Report, benchmark: str, file: Path) -> Mapping[str, int] | None:
         """The number of examples of each group in a file of examples; None where they cannot be counted."""
@@ -132,7 +132,17 @@ def _checked(score: Estimate, known: Declared | None, counts: Mapping[str, int] 
     return replace(score, **known._asdict())
 
 
-def checked_cell(cell: Cell, dataset: str, where: str, declarations: Declarations) -> Cell:
+@cache
+def declared() -> Mapping[tuple[str, str], Declared]:
+    """What is declared of metrics over published data sets, by data set and metric (``data/declared.json``)."""
+    scores: dict[tuple[str, str], Declared] = {}
+    for entry in json.loads(DECLARED.read_text(encoding="utf-8")):
+        of_metric = Declared(entry["ideal"], float(entry["least"]), float(entry["most"]))
+        scores.setdefault((entry["dataset"], entry["metric"]), of_metric)
+    return scores
+
+
+def checked_cell(cell: Cell, dataset: str, where: str) -> Cell:
     """A published score with the ideal value and range of this project; it is always one reported by its owner.
 
     Raises
@@ -142,7 +152,7 @@ def checked_cell(cell: Cell, dataset: str, where: str, declarations: Declaration
     """
     check_names(where, (cell.metric, cell.setting, dataset))
     check_numbers(f"{where}: {cell.metric}", cell.numbers, cell.n)
-    known = declarations.of_dataset(dataset, cell.metric)
+    known = declared().get((dataset, cell.metric))
     if known is None:
         return replace(cell, ideal=None, least=math.nan, most=math.nan, reported=True)
     _check_ideal(f"{where}: {cell.metric}", cell.ideal, known)

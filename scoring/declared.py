@@ -6,7 +6,7 @@ readings from the registry of benchmarks (:mod:`cards.uploads`), and counts the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +37,8 @@ def as_asked(benchmark: Benchmark, report: Report) -> Benchmark:
 class Registered:
     """The benchmarks of this project and those that were included, as :class:`cards.uploads.Declarations`.
 
-    >>> Registered().of_dataset("unstereo", "us_score").ideal
+    >>> from types import SimpleNamespace
+    >>> Registered().metrics(SimpleNamespace(environment={}, dtype="", profile="clean"), "unstereo")["us_score"].ideal
     100.0
     """
 
@@ -54,15 +55,6 @@ class Registered:
         """The published number of a benchmark; None where it has none, or this project does not know it."""
         known = _of_run(run, benchmark)
         return known.headline if known else None
-
-    def of_dataset(self, dataset: str, metric: str) -> Declared | None:
-        """What is declared of a metric over a published data set; None where no benchmark has it."""
-        for benchmark in map(benchmarks.get, benchmarks.names()):
-            if benchmark.headline and benchmark.headline.dataset == dataset:
-                for own in _metrics(benchmark):
-                    if own.name == metric:
-                        return _declared(own)
-        return None
 
     def counts(self, run: Report, benchmark: str, file: Path) -> Mapping[str, int] | None:
         """The number of examples in each group of a benchmark, counted in the file of its examples.
@@ -87,14 +79,6 @@ def _of_run(run: Report, name: str) -> Benchmark | None:
         return as_asked(benchmarks.get(name), run)
     except (ScoringError, KeyError, TypeError, AttributeError):  # the source of responses is a text of the upload
         return None
-
-
-def _metrics(benchmark: Benchmark) -> Iterator[Metric]:
-    """Its metrics in both profiles, and those of sampled answers."""
-    for profile in ("clean", "paper"):
-        yield from benchmark.metrics(profile)
-        if benchmark.sampled:
-            yield from benchmark.sampled.metrics(profile)
 
 
 def _declared(metric: Metric) -> Declared:

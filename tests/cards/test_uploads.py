@@ -8,7 +8,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from cards import results
+from cards import results, uploads
 from cards.evaluation import FOLDER
 from cards.files import file_sha256
 from cards.leaderboard import entries_of
@@ -21,6 +21,7 @@ from scoring.declared import DECLARED
 from tests.cards.made import RUN
 from tests.scoring.made import data_set
 from tests.scoring.test_chat_api import jobs
+from tools.declared_scores import declared_scores
 
 torch.set_num_threads(1)
 NOTES = "gas of stsb (test): 0.2, 95 % interval 0.1 to 0.25, n 364, ideal 0, range 0 to 1; profile clean; the model"
@@ -71,6 +72,10 @@ def refused(folder):
 
 def shown(folder):
     return list(entries_of(folder, DECLARED))
+
+
+def test_what_is_declared_of_data_sets_is_what_the_registry_has():
+    assert uploads.DECLARED.read_text() == declared_scores(), "run python -m tools.declared_scores"
 
 
 def test_a_run_with_its_examples_is_shown_as_it_is(run):
