@@ -198,15 +198,15 @@ def paired_changes(folder: Path) -> dict[results.Key, tuple[float, ...]]:
             # Comparisons of earlier versions have no p of the side, so the direction is open.
             numbers = [d.get(name, 1.0) for name in names]
             key = d["benchmark"], d["group"], d["metric"]
-            change = tuple(math.nan if number is None else float(number) for number in numbers)
-            if not possible_change(*change):
-                raise CardError(
-                    f"{folder / 'compare.json'} has a difference of {key[2]:.80} that cannot be; compare them again."
-                )
-            paired[key] = change
+            paired[key] = tuple(math.nan if number is None else float(number) for number in numbers)
         return paired
 
-    return results.COMPARISON.read(folder / "compare.json", changes, CardError) or {}
+    file = folder / "compare.json"
+    paired = results.COMPARISON.read(file, changes, CardError) or {}
+    for key, change in paired.items():
+        if not possible_change(*change):
+            raise CardError(f"{file} has a difference of {key[2]:.80} that cannot be; compare the runs again.")
+    return paired
 
 
 def possible_change(

@@ -220,8 +220,8 @@ def test_impossible_values_of_published_results_are_one_sentence(notes, sentence
     folder = tmp_path / "model" / FOLDER
     folder.mkdir(parents=True)
     (folder / "a.yaml").write_text(json.dumps([entry | {"notes": NOTES}]))
-    (entry,) = shown(tmp_path / "model")
-    assert entry.reported
+    (one,) = shown(tmp_path / "model")
+    assert one.reported
     (folder / "a.yaml").write_text(json.dumps([entry]))
     with pytest.raises(CardError) as raised:
         shown(tmp_path / "model")
