@@ -288,8 +288,8 @@ SENTENCES: Mapping[str, Sentence] = {
     "leaderboard.rule": Sentence(
         "Nearer and further are said where the change and its direction against the ideal have p below 0.05. Both p "
         "are after Holm's correction for the scores of the row; else the score is changed (the direction is open) or "
-        "unclear. The difference is the paired one where a run has its comparison with the base (`probes compare`). "
-        "Else it is that of independent scores, whose interval is wider; both are decided by the same rule.",
+        "unclear. Where a run has its comparison with the base (`probes compare`), the verdict is that of its paired "
+        "differences. Else the difference is that of independent scores, whose interval is wider.",
         "The page of a leaderboard.",
     ),
     "leaderboard.plots": Sentence(

@@ -1,11 +1,12 @@
 """What the commands print of a run."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from rich.table import Table as Grid
 from rich.text import Text
 
-from cards.numbers import Scale, detectable_text, formatted, interval
+from cards.numbers import Scale, detectable_text, formatted, interval, shared_places
 from cards.sentences import say
 from cards.terminal import text_table
 from cards.text import grouped
@@ -17,6 +18,7 @@ from scoring.report.headlines import (
     described,
     headline_changes,
     headline_scores,
+    sharing_places,
 )
 from scoring.report.numbers import by_metric, metric_range
 from scoring.types import DATA, Measurement, Report
@@ -55,8 +57,10 @@ def summary(report: Report, width: int) -> Grid:
 def details(benchmark: str, report: Report) -> Grid:
     """Every group and metric of a benchmark."""
     rows = []
-    for estimates in by_metric(e for e in report.estimates if e.benchmark == benchmark).values():
-        on = metric_range(estimates)
+    groups = by_metric(e for e in report.estimates if e.benchmark == benchmark).values()
+    places = shared_places(metric_range(estimates) for estimates in groups)
+    for estimates in groups:
+        on = replace(metric_range(estimates), places=places)
         rows += [(e.group, e.short_name, _with_interval(e, on), formatted(e.ideal), str(e.n)) for e in estimates]
     return text_table(["group", "score", "value [95 % interval]", "ideal", "n"], rows, benchmark)
 
@@ -77,7 +81,9 @@ def comparison(compared: Comparison, *, verbose: bool = False) -> Iterator[Grid 
         "difference [95 %]",
         *[DETECTABLE] * verbose,
     ]
-    shown = [*headlines, *(c for c in changes(compared) if verbose and c not in headlines)]
+    known = {change.difference.key for change in headlines}
+    shown = [*headlines, *(c for c in changes(compared) if verbose and c.difference.key not in known)]
+    shown = sharing_places(shown)
     for change in shown if verbose else shown[:CHANGES]:
         d, on = change.difference, change.scale
         ends = interval(d.low, d.high, on.brief, " [{}, {}]")
