@@ -297,6 +297,16 @@ SENTENCES: Mapping[str, Sentence] = {
         "from the ideal.",
         "The page of a leaderboard.",
     ),
+    "trend.changes": Sentence(
+        "{count} between neighbours {are} significant.",
+        "The page draws the scores of a family by size or by step of training.",
+    ),
+    "trend.lines": Sentence(
+        "A solid line joins neighbours whose scores differ significantly (p below 0.05 after Holm's correction for the "
+        "line), a dotted line the others. The scores are compared as independent ones, so `probes compare` has more "
+        "power. The dashed horizontal line is the ideal value, where it is near.",
+        "As trend.changes.",
+    ),
     "leaderboard.left": Sentence(
         "Left out: {benchmark} of {path} (profile {profile}), because {reason}.",
         "A benchmark of a run has no number that the page could show.",
