@@ -20,8 +20,8 @@ from scoring.types import BenchmarkContext, ScoringError
 
 #: What the command of a run writes last, if not the results of scoring or of a recipe.
 _LAST = {"fast": "methods.html", "methods": "methods.html", "sweep": "sweep.json", "glue": "glue.json"}
-#: Runs that edit pairs of one domain, with the rows that a trial takes for each one asked for: a limit counts rows before
-#: the domain is chosen, and of fifteen rows of StereoSet about one is of gender, whose subject has to be found in it.
+#: Runs that edit pairs of one domain, with the rows that a trial takes for each one asked for: a limit counts rows
+#: before the domain is chosen. Of fifteen rows of StereoSet about two are of gender, and not every subject is found.
 _OF_PAIRS = {"fast": 15, "sweep": 15}
 #: Assumed speed in operations a second and in bytes of weights read a second, for hours on one large GPU.
 _OPERATIONS, _BYTES = 1e14, 1e12
