@@ -67,7 +67,15 @@ def paired(
         table, base = (own[benchmark.name] for own in tables)
         chosen = benchmark.items(reports[0].profile, table)
         clusters = joint_clusters(table[benchmark.cluster], base.get(benchmark.cluster))
-        differences += compare(chosen, table, base, clusters, benchmark=benchmark.name, resamples=resamples)
+        differences += compare(
+            chosen,
+            table,
+            base,
+            clusters,
+            benchmark=benchmark.name,
+            resamples=resamples,
+            own_clusters=benchmark.cluster == "id",
+        )
         agreements += agree(benchmark, reports[0].profile, table, base, resamples)
     return Comparison(*reports, tuple(corrected(differences)), tuple(agreements))
 
