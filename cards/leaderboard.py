@@ -21,9 +21,10 @@ from cards.evaluation import FOLDER, parse_entries, parse_notes, task_scores
 from cards.files import beside, put_all
 from cards.hub import HubRefusal, add_files, explained, unreachable
 from cards.matrix import BANDS, Cell, Column, ModelRow, matrix
-from cards.numbers import Scale
+from cards.numbers import Scale, counted
 from cards.options import single, start
 from cards.overview import overview, placed
+from cards.sentences import say
 from cards.text import CardError, grouped, refuse_secrets, template
 from cards.uploads import checked_cell, checked_run
 
@@ -39,6 +40,7 @@ class Entry(Cell):
     """The score of a model on a task.
 
     ``base`` is the model that an adapter changes. Only a run says the other facts: ``reading`` how to read the metric,
+    ``name`` what the metric is called,
     ``benchmark`` and ``title`` what a column of it is called, ``headline`` that it is the score which stands for its
     benchmark, ``revision`` what was loaded, ``parameters`` how many the model has, ``ability`` what its language
     ability is, and ``restriction`` that it is at chance at language and has no rank.
@@ -51,11 +53,17 @@ class Entry(Cell):
     base: str = ""
     benchmark: str = ""
     title: str = ""
+    name: str = ""
     headline: bool = False
     revision: str = ""
     parameters: float = math.nan
     ability: Cell | None = None
     restriction: str = ""
+
+    @property
+    def unranked(self) -> bool:
+        """Whether the model is at chance at language, or at the task of the benchmark."""
+        return bool(self.restriction) or self.at_chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +76,16 @@ class TaskTable:
     ideal: float | None
     entries: list[Entry]
     scale: Scale
+
+    @property
+    def key(self) -> results.Key:
+        """The key of a column of the matrix."""
+        return self.dataset, self.task, self.metric
+
+    @property
+    def title(self) -> str:
+        """What the metric is called; its name when no run says it."""
+        return next((entry.name for entry in self.entries if entry.name), self.metric)
 
     @property
     def reading(self) -> str:
@@ -125,10 +143,12 @@ def _run_entries(path: Path, run: results.Report) -> Iterator[Entry]:
                     paired=paired.get(score.key, ()),
                     remark=remark,
                     reported=benchmark in reported,
+                    at_chance=benchmark in run.at_chance,
                     dataset=headline.dataset,
                     task=config,
                     benchmark=benchmark,
                     title=(headline.column if score is main_score else "") or score.full_name,
+                    name=score.full_name,
                     headline=score is main_score and score.group == shown,
                 )
 
@@ -187,7 +207,7 @@ def left_out(path: Path, run: results.Report) -> Iterator[str]:
         if headline and any(math.isfinite(score.value) for *_, score in task_scores(run, benchmark)):
             continue
         reason = f"it has no value of {headline.metric} for a published task" if headline else "it has no headline"
-        yield f"Left out: {benchmark} of {path} (profile {run.profile}), because {reason}."
+        yield say("leaderboard.left", benchmark=benchmark, path=path, profile=run.profile, reason=reason)
 
 
 def _published_entries(folder: Path) -> Iterator[Entry]:
@@ -258,8 +278,8 @@ def task_tables(entries: Iterable[Entry]) -> list[TaskTable]:
         numbers = [own[0].ideal, *(number for entry in own for number in entry.numbers)]
         finite = [number for number in numbers if number is not None and math.isfinite(number)]
         # By distance and not by value: for a stereotype score both 40 and 60 are ten points from no bias.
-        # A model that is at chance at language has no rank, so it is below the others.
-        ordered = sorted(own, key=lambda entry: (bool(entry.restriction), entry.distance, entry.model))
+        # A model that is at chance has no rank, so it is below the others.
+        ordered = sorted(own, key=lambda entry: (entry.unranked, entry.distance, entry.model))
         tables.append(TaskTable(*key, own[0].ideal, ordered, Scale(min(finite), max(finite))))
     return tables
 
@@ -320,6 +340,9 @@ def page(tables: list[TaskTable]) -> str:
         matrix=matrix(rows),
         bands=BANDS,
         models=len({entry.model for entry in entries}),
+        titles={table.key: table.title for table in tables},
+        at_chance=any(entry.unranked for entry in entries),
+        counted=counted,
         good=results.good_values,
     )
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+import scoring
 from cards.files import LOCK, locked, put, refuse_links, refuse_strays, strays
 from cards.numbers import with_interval
 from cards.terminal import show
@@ -355,7 +356,6 @@ def evaluate_full_precision(
     from scoring import report
     from scoring.inference.batching import out_of_memory
     from scoring.prompts import PROMPTS
-    from scoring.result import between
 
     gc.collect()  # networks refer to themselves
     torch.cuda.empty_cache()
@@ -367,7 +367,7 @@ def evaluate_full_precision(
             raise
         show(errors, [f"{options.model} in full precision does not fit into the memory, so all scores are in 4 bits."])
         return {}
-    report.write_comparison(work / "before", between(work / "before", work / "control", evaluation.resamples))
+    report.write_comparison(work / "before", scoring.compare(work / "before", work / "control", evaluation.resamples))
     show(errors, [f"The effect of the quantization alone is in {work / 'before' / 'compare.html'}."])
     return estimates(work / "control", texts, model.kind, evaluation.resamples)
 

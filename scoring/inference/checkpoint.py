@@ -5,7 +5,7 @@ import json
 import math
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from transformers.models.auto import modeling_auto
 from cards.files import file_sha256
 from cards.hub import PATTERNS, files_digest
 from cards.stored import digest, parsed
+from cards.text import did_you_mean
 from scoring.adapters.attach import attach, check_patterns, peft_config, quiet
 from scoring.adapters.facts import WEIGHTS, is_own, is_whole_model
 from scoring.inference.tokens import Kind
@@ -39,15 +40,21 @@ _WEIGHTS_OF_ANY = ("*.safetensors", "*.bin", "*.pt", "*.pth", "*.index.json")
 _NOT_READ = (*_UNUSED, "*.md", "LICENSE*", "NOTICE*", "*.png", "*.jpg", "*.svg", "*.pdf", ".*")
 
 
-def fetched(model: str, revision: str | None, only: list[str] | None) -> Path:
-    """The folder of a model: as it is, or the Hub's at a revision, downloaded where it is not there yet."""
+def fetched(model: str, revision: str | None, only: list[str] | None, names: Iterable[str] = ()) -> Path:
+    """The folder of a model: as it is, or the Hub's at a revision, downloaded where it is not there yet.
+
+    An error says which of the ``names`` is nearest to one that cannot be had.
+    """
+    if model and Path(model).is_dir():
+        return Path(model)
+    # No name on the Hub begins like a path or has two slashes.
+    if model.startswith((".", "/", "~")) or model.count("/") > 1:
+        raise ScoringError(f"There is no folder {model}; give the folder of a model, or its name on the Hub.")
     try:
-        if model and Path(model).is_dir():
-            return Path(model)
         return Path(snapshot_download(model, revision=revision, allow_patterns=only, ignore_patterns=[*_UNUSED]))
     except (OSError, ValueError, HfHubHTTPError) as error:
         raise ScoringError(
-            f"{model!r} is neither a folder nor a model that can be had from the Hub"
+            f"{model!r}{did_you_mean(model, names)} is neither a folder nor a model that can be had from the Hub"
             f"{f' at revision {revision!r}' if revision else ''} ({first_sentence(error)}); "
             f"check its name, the network and, for a gated model, the login."
         ) from None

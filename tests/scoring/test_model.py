@@ -717,6 +717,14 @@ def test_a_name_that_cannot_be_had_is_refused(monkeypatch):
     said = r"'org/none' is neither a folder nor a model that can be had from the Hub at revision 'v1' \(We could not"
     with pytest.raises(ScoringError, match=said):
         load("org/none", revision="v1")
+    with pytest.raises(ScoringError, match=r"'tiny-casual' \(did you mean 'tiny-causal'\?\) is neither a folder"):
+        load("tiny-casual")
+
+
+@pytest.mark.parametrize("name", ["./none", "/none", "~/none", "some/folder/none"])
+def test_a_path_without_a_folder_is_no_name_on_the_hub(name):
+    with pytest.raises(ScoringError, match=f"There is no folder {name}; give the folder of a model"):
+        load(name)
 
 
 @pytest.mark.fault(46)
