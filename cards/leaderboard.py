@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from huggingface_hub import EvalResultEntry
 from rich.console import Console
@@ -20,16 +20,19 @@ from cards.evaluation import FOLDER, parse_entries, parse_notes, task_scores
 from cards.files import beside, put_all
 from cards.hub import HubRefusal, add_files, explained, unreachable
 from cards.matrix import BANDS, Cell, Column, ModelRow, matrix
-from cards.numbers import Scale, counted
+from cards.numbers import Scale, counted, supported_places
 from cards.overview import overview, placed
 from cards.sentences import say
 from cards.text import CardError, grouped, refuse_secrets, template
 from cards.uploads import Declarations, Upload, checked_cell, checked_run
+from cards.verdict import LEVEL, Verdict
 
 #: The name of an organisation or a model of the Hub.
 NAME = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?")
 #: The metrics of a task besides the main one: GLD, ADD, the ratio, and P(male), P(female), P(diverse).
 FURTHER = ("gld", "add_raw", "ratio_male", "p_male", "p_female", "p_diverse")
+#: What a comparison can say of a change, of bias and of ability.
+VERDICTS = (*get_args(Verdict), "kept", "lost")
 _OF_SCORE = ("value", "low", "high", "metric", "ideal", "n", "clusters", "least", "most", "reading")
 
 
@@ -144,7 +147,8 @@ def _run_entries(path: Path, upload: Upload) -> Iterator[Entry]:
                 yield Entry(
                     **{name: getattr(score, name) for name in _OF_SCORE},
                     **about,
-                    paired=paired.get(score.key, ()),
+                    paired=paired.get(score.key, ((), ""))[0],
+                    said=paired.get(score.key, ((), ""))[1],
                     remark=remark,
                     reported=benchmark in upload.reported,
                     at_chance=benchmark in run.at_chance,
@@ -182,8 +186,10 @@ def language_ability(run: results.Report) -> Cell | None:
     return Cell(order, math.nan, math.nan, "order", 100.0, run.language.sentences, remark, 0.0, 100.0)
 
 
-def paired_changes(folder: Path) -> dict[results.Key, tuple[float, ...]]:
-    """The changes in the comparison of a run with its base, as :attr:`Cell.paired`; none without ``compare.json``.
+def paired_changes(folder: Path) -> dict[results.Key, tuple[tuple[float, ...], str]]:
+    """The changes in the comparison of a run with its base, as :attr:`Cell.paired` and :attr:`Cell.said`.
+
+    There are none without ``compare.json``.
 
     Raises
     ------
@@ -192,19 +198,24 @@ def paired_changes(folder: Path) -> dict[results.Key, tuple[float, ...]]:
     """
     names = ("before", "after", "value", "low", "high", "p", "p_side")
 
-    def changes(content: Mapping[str, Any]) -> dict[results.Key, tuple[float, ...]]:
+    def changes(content: Mapping[str, Any]) -> dict[results.Key, tuple[tuple[float, ...], str]]:
         paired = {}
+        # The page of a comparison says of a headline what holds for the headlines, of others what holds for all.
+        said = {(h["benchmark"], h["group"], h["metric"]): h["verdict"] for h in content.get("headlines", [])}
         for d in content["differences"]:
             # Comparisons of earlier versions have no p of the side, so the direction is open.
             numbers = [d.get(name, 1.0) for name in names]
             key = d["benchmark"], d["group"], d["metric"]
-            paired[key] = tuple(math.nan if number is None else float(number) for number in numbers)
+            change = tuple(math.nan if number is None else float(number) for number in numbers)
+            paired[key] = change, str(said.get(key, d.get("verdict", "")))
         return paired
 
     file = folder / "compare.json"
     paired = results.COMPARISON.read(file, changes, CardError) or {}
-    for key, change in paired.items():
-        if not possible_change(*change):
+    for key, (change, said) in paired.items():
+        # A word of the upload stands on the page only if it is a verdict, and one that its p allows.
+        allowed = said in VERDICTS and (said not in ("nearer", "further") or change[5] < LEVEL)
+        if not possible_change(*change) or not allowed:
             raise CardError(f"{file} has a difference of {key[2]:.80} that cannot be; compare the runs again.")
     return paired
 
@@ -319,9 +330,26 @@ def task_tables(entries: Iterable[Entry]) -> list[TaskTable]:
         finite = [number for number in numbers if number is not None and math.isfinite(number)]
         # By distance and not by value: for a stereotype score both 40 and 60 are ten points from no bias.
         # A model that is at chance has no rank, so it is below the others.
+        own = sharing_places(own)
         ordered = sorted(own, key=lambda entry: (entry.unranked, entry.distance, entry.model))
         tables.append(TaskTable(*key, own[0].ideal, ordered, Scale(min(finite), max(finite))))
     return tables
+
+
+def sharing_places(entries: Sequence[Entry]) -> list[Entry]:
+    """Entries of a column whose numbers have the same decimals: the most that an interval supports."""
+    places = _most_places(entries)
+    of_ability = _most_places([entry.ability for entry in entries if entry.ability])
+    shared = []
+    for entry in entries:
+        ability = entry.ability and replace(entry.ability, places=of_ability)
+        shared.append(replace(entry, places=places, ability=ability))
+    return shared
+
+
+def _most_places(cells: Sequence[Cell]) -> int | None:
+    """The most decimals that the intervals of cells support; None where none has one."""
+    return max((p for cell in cells if (p := supported_places(cell.low, cell.high)) is not None), default=None)
 
 
 def matrix_rows(entries: Iterable[Entry]) -> list[ModelRow]:

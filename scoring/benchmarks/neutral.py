@@ -95,6 +95,7 @@ def metrics(_: str) -> Sequence[types.Metric]:
         pronouns.ratio_of("female"),
         pronouns.ratio_of("male"),
         *(gas.share(name) for name in gas.CLASSES),
+        gas.share_refused(),
     )
     # Texts that begin alike depend on each other; probabilities of pronouns do not depend on the text.
     return [replace(one, cluster="opening") if one.name.startswith(OF_TEXT) else one for one in every]

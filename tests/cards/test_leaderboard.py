@@ -5,18 +5,24 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 import yaml
 
-from cards import matrix
+from cards import matrix, results
 from cards.evaluation import ResultSource, eval_files, published_results
-from cards.leaderboard import entries_of, page, task_tables
+from cards.leaderboard import entries_of, matrix_rows, page, task_tables
 from cards.results import COMPARISON, read
 from cards.text import CardError
+from scoring import benchmarks
 from scoring.declared import DECLARED
+from scoring.report.comparison import comparison
+from scoring.report.headlines import headline_changes
+from scoring.statistics.stats import corrected
 from tests import commands
 from tests.cards.made import DIGEST, PROBES, RUN, estimate, manifest, run
 from tests.hub import CUT, File, Hub
+from tests.scoring.made_runs import made_comparison
 from tests.scoring.test_pages import MEASURE, browse
 
 
@@ -26,8 +32,8 @@ def of(*places):
 
 def published(folder, place):
     """The folder of a model with the results of a run."""
-    results, _ = published_results(read(folder), "org", lambda name, _: (manifest(name), ""))
-    for path, content in eval_files(results, ResultSource("2026-01-02"), lambda _: None).items():
+    found, _ = published_results(read(folder), "org", lambda name, _: (manifest(name), ""))
+    for path, content in eval_files(found, ResultSource("2026-01-02"), lambda _: None).items():
         (place / path).parent.mkdir(parents=True, exist_ok=True)
         (place / path).write_bytes(content)
     return place
@@ -437,3 +443,43 @@ def test_a_click_sorts_the_rows_of_a_task(runs, tmp_path):
         (tmp_path / "page.html").write_text(text.replace("</body>", f"<script>{script}</script></body>"))
         dom, _ = browse(tmp_path, (tmp_path / "page.html").as_uri())
         assert re.findall(r'<td data-key="(org/\w+)"', dom)[:2] == expected
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_leaderboard_and_a_comparison_say_the_same_of_the_same_pairs(seed, tmp_path):
+    stream = np.random.default_rng(seed)
+    made = made_comparison(0.3, 0.45)
+    drawn = []
+    for d in made.differences:
+        p, p_side = stream.choice([1e-9, 0.004, 0.03, 0.5], 2)
+        drawn.append(replace(d, p=float(p), p_side=float(p_side)))
+    compared = replace(made, differences=tuple(corrected(drawn)))
+    name = compared.base.model
+    after = replace(compared.run, model=name, adapter="tuned")
+    places = {"/".join(place) for one in benchmarks.names() for place in benchmarks.get(one).configs_of("clean")}
+    for folder, report in (("base", compared.base), ("run", after)):
+        (tmp_path / folder).mkdir()
+        scored = replace(report, data=dict.fromkeys(sorted(places), "1.0.0 sha256:aa"))
+        (tmp_path / folder / "results.json").write_text(results.text(scored, {}))
+    (tmp_path / "run" / "compare.json").write_text(comparison(compared))
+    told = {change.difference.key: change.verdict for change in compared.changes}
+    told |= {change.difference.key: change.verdict for change in headline_changes(compared)}
+    rows = matrix_rows([*entries_of(tmp_path / "base"), *entries_of(tmp_path / "run")])
+    base, row = sorted(rows, key=lambda one: bool(one.setting))
+    shown = row.changes(base)
+    assert len(shown) >= 5
+    by_place = {
+        (entry.dataset, entry.task, entry.metric): (entry.benchmark, entry.metric)
+        for entry in entries_of(tmp_path / "run")
+    }
+    for place, word in shown.items():
+        benchmark, metric = by_place[place]
+        cell, old = row.cells[place], base.cells[place]
+        verdicts = {
+            verdict
+            for key, verdict in told.items()
+            if (key[0], key[2]) == (benchmark, metric)
+            and (compared.base.by_key[key].value, compared.run.by_key[key].value) == (old.value, cell.value)
+        }
+        assert word in verdicts, (place, word, verdicts)
+    assert {"nearer", "unclear"} & set(shown.values())

@@ -177,10 +177,14 @@ def test_a_bad_upload_is_left_out_and_the_others_are_shown(run, scored, tmp_path
 
 
 @pytest.mark.fault(92)
-@pytest.mark.parametrize("change", [{"p": 1.5}, {"low": 9.0}, {"p_side": -0.1}, {"value": 50.0, "high": 60.0}])
+@pytest.mark.parametrize(
+    "change",
+    [{"p": 1.5}, {"low": 9.0}, {"p_side": -0.1}, {"value": 50.0, "high": 60.0}, {"verdict": "best"}, {"p": 0.4}],
+)
 def test_a_comparison_of_an_upload_with_impossible_numbers_is_refused(change, run):
     difference = {"benchmark": "occugender", "group": "explicit", "metric": "gender_gap"}
     difference |= {"before": 60.0, "after": 50.0, "value": -10.0, "low": -12.0, "high": -8.0, "p": 0.01, "p_side": 0.0}
+    difference["verdict"] = "nearer"
     COMPARISON.write(run / "compare.json", {"differences": [difference]})
     assert shown(run)
     COMPARISON.write(run / "compare.json", {"differences": [difference | change]})
