@@ -29,9 +29,10 @@ from mitigation.editing import PAIRS
 from mitigation.errors import MitigationError
 from mitigation.quantization import load_for_training
 from mitigation.recipe import WITHOUT_EFFECT, Recipe
-from mitigation.training.data import TrainingData
+from mitigation.training.data import TrainingData, training_prompts
 from scoring import benchmarks
 from scoring.adapters.facts import FACTS, PROMPT, Adapter, Change, Numbers, is_whole_model, read
+from scoring.benchmarks import neutral
 from scoring.inference.load_options import LoadOptions
 from scoring.types import ScoringError
 
@@ -312,6 +313,11 @@ def _made_before(recipe: Recipe, settings: Any, model: Model, data: TrainingData
         available = replace(data, versions={})  # the data of the older adapter is not recorded as read in this run
         built = [name for name in adapter.data if ":" not in name]
         versions = {name: available.load(*name.split("/")).version for name in built} | dict(outside)
+        # Test splits are not read by the recipe, but what was trained on is compared with them as they are now.
+        splits = [name.split("/") for name in built]
+        trained = [config for dataset, config, split in splits if (dataset, split) == (neutral.DATASET, "train")]
+        if trained:
+            training_prompts(available, trained, leaked=getattr(settings, "leaked", None))
     except ScoringError:
         return None
     # Scores of the evaluation are measured anew or read from the responses; those of the recipe are its result.
