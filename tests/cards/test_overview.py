@@ -226,7 +226,7 @@ def test_language_ability_has_a_column_that_says_what_was_measured(tmp_path):
     data = {**RUN.data, "biaske/stereoset/test": f"1.0.0 sha256:{DIGEST}"}
     rows = matrix_rows(entries_of(run(tmp_path, estimates=scores, data=data), DECLARED))
     assert rows[0].ability.value == 80
-    assert "lms of stereoset" in overview(rows, [SCORE])
+    assert f"{DECLARED.metrics(RUN, 'stereoset')['lms'].short} of stereoset" in overview(rows, [SCORE])
     assert matrix_rows(entries_of(run(tmp_path / "b", estimates=scores[:1]), DECLARED))[0].ability is None
 
 
