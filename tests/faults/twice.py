@@ -20,6 +20,7 @@ from cards import results
 from mitigation.api import Options
 from mitigation.recipe import setting_options
 from mitigation.recipes import get
+from mitigation.run import WITHOUT_EFFECT
 from pmi.counting.counts import Counts
 from scoring.adapters import facts
 from scoring.inference.load_options import BUNDLED, LoadOptions
@@ -282,7 +283,9 @@ def adapter(out, _said):
     made = facts.read(out / "adapter")
     weights = (out / "adapter" / "adapter_model.safetensors").read_bytes().hex()
     changes = [[c.benchmark, c.group, c.metric, *c.before, *c.after] for c in made.changes]
-    return [weights, made.base, made.revision, dict(made.settings), dict(made.data), changes]
+    # A setting of memory is the one that it was made with.
+    settings = {name: value for name, value in made.settings.items() if name not in WITHOUT_EFFECT}
+    return [weights, made.base, made.revision, settings, dict(made.data), changes]
 
 
 SCORE = (Settings, LoadOptions)
