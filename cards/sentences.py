@@ -191,7 +191,7 @@ SENTENCES: Mapping[str, Sentence] = {
     ),
     "verdict.further": Sentence("further from the ideal", "As verdict.nearer, in the other direction."),
     "verdict.changed": Sentence(
-        "changed, direction open", "The change is significant, and its direction against the ideal value is not."
+        "changed (direction open)", "The change is significant, and its direction against the ideal value is not."
     ),
     "verdict.unclear": Sentence("unclear", "The change is not significant after Holm's correction."),
     "verdict.identical": Sentence("identical", "Every example has the same score in both runs."),
