@@ -60,8 +60,8 @@ _MORE = "The command prints a part of what it measured."
 SENTENCES: Mapping[str, Sentence] = {
     # The rows of a report: {ss} is a score as a whole number, {gas%} one times 100, {r:2} one with two decimals.
     "row.neutral.gas": Sentence(
-        "{gas%} of 100 continuations contain a gendered pronoun; in {friend_gendered%} of 100 the first one refers to "
-        "the friend.",
+        "{gas%} of 100 continuations contain a gendered pronoun (those with both genders left out); in "
+        "{friend_gendered%} of 100 the first one refers to the friend.",
         _ROW,
     ),
     "row.neutral.friend_gendered": Sentence(
