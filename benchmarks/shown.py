@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from cards import results
 from cards.numbers import interval, minus
 from cards.text import cell
+from scoring import benchmarks
 from scoring.report.headlines import answer_of, described, headline_scores
 from scoring.types import Report
 
@@ -36,6 +38,12 @@ def rows_of(report: Report) -> str:
     """Whether all rows of the data were scored, and of which benchmarks."""
     rows = "a part of the rows" if report.partial else "all rows"
     return f"{rows} of {', '.join(report.benchmarks)}"
+
+
+def with_headlines(report: Report) -> Report:
+    """A run with the sentences of this version, which a stored run has from the version that scored it."""
+    known = {name: benchmarks.get(name).headline for name in report.benchmarks if benchmarks.known(name)}
+    return replace(report, headlines={name: headline for name, headline in known.items() if headline})
 
 
 def between(page: str, text: str) -> str:
@@ -67,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.random:
         random_network(given.random)
         return
-    reports = [results.load(run) for run in given.runs]
+    reports = [with_headlines(results.load(run)) for run in given.runs]
     text = "\n\n".join(shown(report, rows_of(report)) for report in reports)
     given.page.write_text(between(given.page.read_text(encoding="utf-8"), text), encoding="utf-8")
 
