@@ -460,6 +460,8 @@ FRAMEWORKS = {"gender-neutral-probes", "inspect-ai", "math-arena", "mteb", "nemo
 TASK = {"id", "config", "split"}
 #: What a task of inspect-ai has besides.
 INSPECT_TASK = {"field_spec", "solvers", "scorers"}
+#: What it may have besides.
+INSPECT_MORE = {"shuffle_choices", "epochs", "epoch_reducer"}
 
 
 def benchmark_faults(data: Any) -> Iterator[str]:
@@ -469,10 +471,12 @@ def benchmark_faults(data: Any) -> Iterator[str]:
         return
     if data["evaluation_framework"] not in FRAMEWORKS:
         yield f"evaluation_framework {data['evaluation_framework']} is not a supported framework"
-    allowed = TASK | (INSPECT_TASK if data["evaluation_framework"] == "inspect-ai" else set())
+    inspects = data["evaluation_framework"] == "inspect-ai"
+    needed = {"id"} | (INSPECT_TASK if inspects else set())
+    allowed = TASK | needed | (INSPECT_MORE if inspects else set())
     for task in data["tasks"]:
-        if "id" not in task or allowed - TASK - task.keys():
-            yield f"a task needs {', '.join(sorted(allowed - TASK | {'id'}))}"
+        if needed - task.keys():
+            yield f"a task needs {', '.join(sorted(needed))}"
         yield from (f"tasks.{name} is unknown" for name in sorted(task.keys() - allowed))
     if len({task.get("id") for task in data["tasks"]}) < len(data["tasks"]) or not data["tasks"]:
         yield "tasks have ids of their own"
