@@ -162,7 +162,9 @@ def _result(
         raise _NotPublished(f"{published} has no task {config}; the score is only in the card.")
     declared = facts["benchmark"]
     if declared.get("alone"):
-        raise _NotPublished(f"only {declared['framework']} scores {published} on the Hub; the score is only in the card.")
+        raise _NotPublished(
+            f"only {declared['framework']} scores {published} on the Hub; the score is only in the card."
+        )
     prefix = f"{facts['name']}/{config}/"
     rows_by_split = {name.split("/")[2]: rows for name, rows in run.data.items() if name.startswith(prefix)}
     only_task = config in headline.groups and task["split"] in rows_by_split

@@ -1,7 +1,8 @@
 """Renders a page that compares models: ``probes leaderboard RUN… --out leaderboard.html``.
 
 The input is runs of scoring, and ``.eval_results`` of folders, of models on the Hub (``ORG/MODEL``), of all
-models of an organisation (``ORG``), or of all models on the Hub's leaderboard of a data set (``ORG/DATASET``). The page loads nothing from elsewhere, and can be published as a static Space.
+models of an organisation (``ORG``), or of all models on the Hub's leaderboard of a data set (``ORG/DATASET``). The page
+loads nothing from elsewhere, and can be published as a static Space.
 """
 
 import math
@@ -249,7 +250,7 @@ def leaderboard_models(dataset: str, api: Any) -> list[str]:
     CardError
         When the data set has no leaderboard, or the client of the Hub is too old to ask for one.
     """
-    from huggingface_hub.errors import HFValidationError, HfHubHTTPError, RepositoryNotFoundError
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, RepositoryNotFoundError
 
     if not hasattr(api, "get_dataset_leaderboard"):
         raise CardError(f"The installed huggingface_hub cannot ask for the leaderboard of {dataset}; update it.")
@@ -381,8 +382,8 @@ def main(
 ) -> None:
     """Make a page that compares models, from any number of runs and published results.
 
-    A name that is no file or folder is an organisation, a model or a data set with a leaderboard of the Hub. Exit status: 1 when a source cannot be
-    used, 2 when the Hub cannot be reached or refuses.
+    A name that is no file or folder is an organisation, a model or a data set with a leaderboard of the Hub. Exit
+    status: 1 when a source cannot be used, 2 when the Hub cannot be reached or refuses.
     """
     console, errors = Console(soft_wrap=True, markup=False, highlight=False), Console(stderr=True, soft_wrap=True)
     from huggingface_hub import HfApi

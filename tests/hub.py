@@ -288,7 +288,11 @@ def leaderboard(request: Request, name: str) -> Answer:
     for (kind, model), repo in sorted(request.hub.repos.items()):
         tree = repo.at("main").tree
         if kind == "model" and (every or not front_matter(tree).get("base_model")):
-            rows += [(model, result) for result in eval_results(tree) if result.get("data", {}).get("dataset", {}).get("id") == name]
+            rows += [
+                (model, result)
+                for result in eval_results(tree)
+                if result.get("data", {}).get("dataset", {}).get("id") == name
+            ]
     rows.sort(key=lambda row: -row[1]["data"]["value"])
     author = {"_id": "0" * 24, "avatarUrl": "", "fullname": "", "name": "", "type": "org", "isHf": False}
     return Answer(

@@ -85,7 +85,7 @@ def main(
         result = load(run)
         if format_ is Format.eee:
             publisher = every_eval_ever.Publisher(source_org, relationship, model, org)  # type: ignore[arg-type]
-            time = int((run / RESULTS).stat().st_mtime)
+            time = int((run / "results.json").stat().st_mtime)
             files = every_eval_ever.files(result.report, result.tables, publisher, time)
             put_all(folder, files, ScoringError)
             show(Console(), [f"{len(files)} files are in {folder}.", *files])

@@ -69,7 +69,7 @@ def files(run: Report, tables: dict[str, Table], publisher: Publisher, timestamp
         line
         for examples in example_scores(run, tables)
         if result_id(examples.estimate) in ids
-        for line in _lines(run, examples, evaluation, model["id"])
+        for line in _lines(examples, evaluation, model["id"])
     ]
     place = f"data/{PACKAGE}/{slug(model['developer'])}/{slug(PurePath(model['id']).name)}"
     # A UUID of version 4 by its form, made of what it names, so that a second export replaces the first one.
@@ -172,7 +172,11 @@ def _result(run: Report, score: Estimate, publisher: Publisher) -> dict[str, Any
         ends = sorted([distance(score, low), distance(score, high)])
         value, (low, high) = distance(score, value), (0.0 if inside else ends[0], ends[1])
         name, metric, lower = f"{name}, distance from {score.ideal:g}", f"{metric}.distance", True
-        most = 1.0 if _is_ratio(score) else max(score.most - float(score.ideal or 0), float(score.ideal or 0) - score.least)
+        most = (
+            1.0
+            if _is_ratio(score)
+            else max(score.most - float(score.ideal or 0), float(score.ideal or 0) - score.least)
+        )
         least = 0.0
     uncertainty: dict[str, Any] = {"num_samples": score.n}
     if math.isfinite(score.error) and not _is_ratio(score):
@@ -223,7 +227,7 @@ def _source(run: Report, benchmark: str, publisher: Publisher) -> dict[str, Any]
     }
 
 
-def _lines(run: Report, examples: ExampleScores, evaluation: str, model: str) -> Iterator[dict[str, Any]]:
+def _lines(examples: ExampleScores, evaluation: str, model: str) -> Iterator[dict[str, Any]]:
     """The line of each example of a score; right is an example that has the ideal value at an end of the range."""
     score = examples.estimate
     texts = examples.rows.get("text", [""] * len(examples.scores))

@@ -107,11 +107,12 @@ def test_a_record_of_another_form_is_one_sentence(tmp_path, labels):
 def test_a_disambiguated_row_is_made_where_the_context_shows_every_word(tmp_path):
     (ambiguous, made_row), drops = rebuilt(tmp_path, [record()], template(WAITED, CAME))
     assert not drops
+    context = "A woman and a man waited for a taxi. The woman came late, and the man had a umbrella."
     assert made_row == ambiguous | {
         "id": "bbq-1",
         "condition": "disambiguated",
-        "context": "A woman and a man waited for a taxi. The woman came late, and the man had a umbrella.",
-        "input": "A woman and a man waited for a taxi. The woman came late, and the man had a umbrella.\n\nWho was late?",
+        "context": context,
+        "input": f"{context}\n\nWho was late?",
         "label": 0,
     }
 

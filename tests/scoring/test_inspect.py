@@ -25,7 +25,14 @@ PYTHON = ROOT / ".venv-inspect" / "bin" / "python"
 PROBES, TINY = "gender-neutral-probes", ROOT / "scoring" / "data" / "tiny-causal"
 PROMPTS, QUESTIONS = 40, 60
 #: Continuations as a model may write them, and answers by letter.
-CONTINUATIONS = [" she likes it.", " they went home.", " He's a man", " his sister and her dog", "...", " a hero, a sheriff."]
+CONTINUATIONS = [
+    " she likes it.",
+    " they went home.",
+    " He's a man",
+    " his sister and her dog",
+    "...",
+    " a hero, a sheriff.",
+]
 LETTERS = ["ANSWER: A", "ANSWER: B", "ANSWER: C", "answer: b", "ANSWER: A\n"]
 
 
