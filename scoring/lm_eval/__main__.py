@@ -19,7 +19,7 @@ from builders.sources.fetch import default_cache
 from cards.files import put
 from cards.options import start
 from scoring import benchmarks
-from scoring.lm_eval.utils import ERROR
+from scoring.lm_eval import ERROR
 from scoring.types import Benchmark, HarnessTask, Metric
 
 ALL = "probes"

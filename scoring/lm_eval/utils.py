@@ -15,12 +15,10 @@ from datasets import Dataset
 from scoring import DATA, benchmarks, tables
 from scoring.inference.checkpoint import first_sentence
 from scoring.inference.tokens import Encoding, Tokens
+from scoring.lm_eval import ERROR
 from scoring.run import cluster_of
 from scoring.statistics.stats import measure
 from scoring.types import Benchmark, BenchmarkContext, Group, HarnessTask, Metric, Request, Response, Row, ScoringError
-
-#: The end of the name of a metric's standard error.
-ERROR = "_se"
 
 
 def rows(*, benchmark: str, task: str, **arguments: Any) -> dict[str, Dataset]:
