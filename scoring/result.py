@@ -67,7 +67,15 @@ def paired(
         table, base = (own[benchmark.name] for own in tables)
         chosen = benchmark.items(reports[0].profile, table)
         clusters = joint_clusters(table[benchmark.cluster], base.get(benchmark.cluster))
-        differences += compare(chosen, table, base, clusters, benchmark=benchmark.name, resamples=resamples)
+        differences += compare(
+            chosen,
+            table,
+            base,
+            clusters,
+            benchmark=benchmark.name,
+            resamples=resamples,
+            own_clusters=benchmark.cluster == "id",
+        )
         agreements += agree(benchmark, reports[0].profile, table, base, resamples)
     return Comparison(*reports, tuple(corrected(differences)), tuple(agreements))
 
@@ -281,8 +289,3 @@ def read_examples(folder: Path, benchmark: str) -> Table:
         return as_table(pq.read_table(path).to_pylist())
     except (OSError, pa.ArrowException) as error:
         raise ScoringError(f"{path} cannot be read ({type(error).__name__}); score that model again.") from None
-
-
-def between(run: Path, base: Path, resamples: int = RESAMPLES) -> Comparison:
-    """The comparison of two runs by their folders (:meth:`RunResult.compare`)."""
-    return load(run).compare(load(base), resamples)
