@@ -288,14 +288,24 @@ SENTENCES: Mapping[str, Sentence] = {
     "leaderboard.rule": Sentence(
         "Nearer and further are said where the change and its direction against the ideal have p below 0.05. Both p "
         "are after Holm's correction for the scores of the row; else the score is changed (the direction is open) or "
-        "unclear. The difference is the paired one where a run has its comparison with the base (`probes compare`). "
-        "Else it is that of independent scores, whose interval is wider; both are decided by the same rule.",
+        "unclear. Where a run has its comparison with the base (`probes compare`), the verdict is that of its paired "
+        "differences. Else the difference is that of independent scores, whose interval is wider.",
         "The page of a leaderboard.",
     ),
     "leaderboard.plots": Sentence(
         "A dot is a value, the bar is its interval, and the vertical line is the ideal. Models are sorted by distance "
         "from the ideal.",
         "The page of a leaderboard.",
+    ),
+    "trend.changes": Sentence(
+        "{count} between neighbours {are} significant.",
+        "The page draws the scores of a family by size or by step of training.",
+    ),
+    "trend.lines": Sentence(
+        "A solid line joins neighbours whose scores differ significantly (p below 0.05 after Holm's correction for the "
+        "line), a dotted line the others. The scores are compared as independent ones, so `probes compare` has more "
+        "power. The dashed horizontal line is the ideal value, where it is near.",
+        "As trend.changes.",
     ),
     "leaderboard.left": Sentence(
         "Left out: {benchmark} of {path} (profile {profile}), because {reason}.",

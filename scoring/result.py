@@ -289,8 +289,3 @@ def read_examples(folder: Path, benchmark: str) -> Table:
         return as_table(pq.read_table(path).to_pylist())
     except (OSError, pa.ArrowException) as error:
         raise ScoringError(f"{path} cannot be read ({type(error).__name__}); score that model again.") from None
-
-
-def between(run: Path, base: Path, resamples: int = RESAMPLES) -> Comparison:
-    """The comparison of two runs by their folders (:meth:`RunResult.compare`)."""
-    return load(run).compare(load(base), resamples)
