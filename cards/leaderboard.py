@@ -1,7 +1,8 @@
 """Renders a page that compares models: ``probes leaderboard RUN… --out leaderboard.html``.
 
-The input is runs of scoring, and ``.eval_results`` of folders, of models on the Hub (``ORG/MODEL``) or of all
-models of an organisation (``ORG``). The page loads nothing from elsewhere, and can be published as a static Space.
+The input is runs of scoring, and ``.eval_results`` of folders, of models on the Hub (``ORG/MODEL``), of all
+models of an organisation (``ORG``), or of all models on the Hub's leaderboard of a data set (``ORG/DATASET``). The page
+loads nothing from elsewhere, and can be published as a static Space.
 """
 
 import math
@@ -231,7 +232,10 @@ def _published_entries(folder: Path) -> Iterator[Entry]:
 
 
 def hub_entries(name: str, api: Any, datasets: Container[str]) -> Iterator[Entry]:
-    """The scores in ``.eval_results`` of a model of the Hub, or of all models of an organisation.
+    """The scores in ``.eval_results`` of a model of the Hub, of all models of an organisation, or of a leaderboard.
+
+    A leaderboard is that of a data set, whose name is one of ``datasets``; adapters and other models with a base are
+    asked for too, which the Hub's own page leaves out.
 
     Parameters
     ----------
@@ -241,11 +245,16 @@ def hub_entries(name: str, api: Any, datasets: Container[str]) -> Iterator[Entry
     Raises
     ------
     CardError
-        When there is no such model.
+        When there is no such model, or the data set has no leaderboard.
     """
     from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
 
-    models = [name] if "/" in name else sorted(model.id for model in api.list_models(author=name))
+    if "/" not in name:
+        models = sorted(model.id for model in api.list_models(author=name))
+    elif name.partition("/")[2] in datasets:
+        models = leaderboard_models(name, api)
+    else:
+        models = [name]
     for model in models:
         try:
             info = api.model_info(model, expand=["evalResults", "cardData"])
@@ -257,6 +266,31 @@ def hub_entries(name: str, api: Any, datasets: Container[str]) -> Iterator[Entry
         for entry in info.eval_results or []:
             if str(entry.dataset_id).rpartition("/")[2] in datasets:
                 yield _entry(model, entry, model, base if isinstance(base, str) else "")
+
+
+def leaderboard_models(dataset: str, api: Any) -> list[str]:
+    """The models on the Hub's leaderboard of a data set, in order of rank.
+
+    An entry has no task, so only the names are taken; their scores are read from the models.
+
+    Raises
+    ------
+    CardError
+        When the data set has no leaderboard, or the client of the Hub is too old to ask for one.
+    """
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, RepositoryNotFoundError
+
+    if not hasattr(api, "get_dataset_leaderboard"):
+        raise CardError(f"The installed huggingface_hub cannot ask for the leaderboard of {dataset}; update it.")
+    try:
+        ranked = api.get_dataset_leaderboard(dataset, base_model_only=False)
+    except (RepositoryNotFoundError, HFValidationError):
+        raise CardError(f"{dataset} is no data set of the Hub that you may read; correct the name.") from None
+    except HfHubHTTPError as error:
+        if error.response.status_code == 404:
+            raise CardError(f"{dataset} has no leaderboard on the Hub yet; name models or an organisation.") from None
+        raise
+    return list(dict.fromkeys(entry.model_id for entry in ranked))
 
 
 def _entry(model: str, entry: EvalResultEntry, where: str, base: str = "") -> Entry:
@@ -373,7 +407,7 @@ def page(tables: list[TaskTable]) -> str:
 
 
 #: The data sets of the project whose scores a leaderboard of the Hub has.
-DATASETS = ("gender-neutral-probes", "occugender", "unstereo", "biaske")
+DATASETS = ("gender-neutral-probes", "occugender", "unstereo", "biaske", "bbq", "mbbq", "pronouns", "gest")
 
 
 def publish_space(api: Any, name: str, content: bytes) -> str:
@@ -384,7 +418,10 @@ def publish_space(api: Any, name: str, content: bytes) -> str:
 
 def main(
     sources: Annotated[
-        list[str], typer.Argument(metavar="RUN|ORG|ORG/MODEL...", help="Folders of runs, or models of the Hub.")
+        list[str],
+        typer.Argument(
+            metavar="RUN|ORG|ORG/MODEL|ORG/DATASET...", help="Folders of runs, models or leaderboards of the Hub."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("leaderboard.html"),
     space: Annotated[
@@ -393,8 +430,8 @@ def main(
 ) -> None:
     """Make a page that compares models, from any number of runs and published results.
 
-    A name that is no file or folder is an organisation or a model of the Hub. Exit status: 1 when a source cannot be
-    used, 2 when the Hub cannot be reached or refuses.
+    A name that is no file or folder is an organisation, a model or a data set with a leaderboard of the Hub. Exit
+    status: 1 when a source cannot be used, 2 when the Hub cannot be reached or refuses.
     """
     console, errors = Console(soft_wrap=True, markup=False, highlight=False), Console(stderr=True, soft_wrap=True)
     from huggingface_hub import HfApi
