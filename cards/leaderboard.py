@@ -1,7 +1,8 @@
 """Renders a page that compares models: ``probes leaderboard RUN… --out leaderboard.html``.
 
-The input is runs of scoring, and ``.eval_results`` of folders, of models on the Hub (``ORG/MODEL``) or of all
-models of an organisation (``ORG``). The page loads nothing from elsewhere, and can be published as a static Space.
+The input is runs of scoring, and ``.eval_results`` of folders, of models on the Hub (``ORG/MODEL``), of all
+models of an organisation (``ORG``), or of all models on the Hub's leaderboard of a data set (``ORG/DATASET``). The page
+loads nothing from elsewhere, and can be published as a static Space.
 """
 
 import math
@@ -172,13 +173,15 @@ def headline_group(headline: results.Headline, scores: Sequence[results.Estimate
 def language_ability(run: results.Report) -> Cell | None:
     """The language ability of the model of a run; None where nothing measured it.
 
-    It is the first score of ability, and of a run without one the share of neutral sentences that are more likely than
-    their words in another order (:class:`cards.results.Language`).
+    It is the LMS of StereoSet, and of a run without one the share of neutral sentences that are more likely than their
+    words in another order (:class:`cards.results.Language`). Of a run without both it is the first score of ability.
     """
-    for score in run.estimates:
-        if score.ability and math.isfinite(score.value):
-            remark = f"{score.short_name} of {score.benchmark}"
-            return Cell(**{name: getattr(score, name) for name in _OF_SCORE if name != "reading"}, remark=remark)
+    found = [score for score in run.estimates if score.ability and math.isfinite(score.value)]
+    best = [score for score in found if score.metric == "lms"]
+    if best or (found and run.language is None):
+        score = (best or found)[0]
+        remark = f"{score.short_name} of {score.benchmark}"
+        return Cell(**{name: getattr(score, name) for name in _OF_SCORE if name != "reading"}, remark=remark)
     if run.language is None:
         return None
     remark = f"sentences preferred to their words in another order, %, of {run.language.sentences}"
@@ -260,9 +263,22 @@ def _published_entries(folder: Path) -> Iterator[Entry]:
             yield _entry(folder.resolve().parent.name, entry, str(file))
 
 
-def hub_models(name: str, api: Any) -> list[str]:
-    """The model of the Hub of that name, or all models of an organisation."""
-    return [name] if "/" in name else sorted(model.id for model in api.list_models(author=name))
+def hub_models(name: str, api: Any, datasets: Container[str]) -> list[str]:
+    """The model of the Hub of that name, all models of an organisation, or those of a leaderboard.
+
+    A leaderboard is that of a data set, whose name is one of ``datasets``; adapters and other models with a base are
+    asked for too, which the Hub's own page leaves out.
+
+    Raises
+    ------
+    CardError
+        When the data set has no leaderboard.
+    """
+    if "/" not in name:
+        return sorted(model.id for model in api.list_models(author=name))
+    if name.partition("/")[2] in datasets:
+        return leaderboard_models(name, api)
+    return [name]
 
 
 def hub_results(model: str, api: Any) -> Any:
@@ -300,6 +316,31 @@ def hub_entries(model: str, info: Any, datasets: Container[str]) -> Iterator[Ent
     for entry in info.eval_results or []:
         if str(entry.dataset_id).rpartition("/")[2] in datasets:
             yield _entry(model, entry, model, base if isinstance(base, str) else "")
+
+
+def leaderboard_models(dataset: str, api: Any) -> list[str]:
+    """The models on the Hub's leaderboard of a data set, in order of rank.
+
+    An entry has no task, so only the names are taken; their scores are read from the models.
+
+    Raises
+    ------
+    CardError
+        When the data set has no leaderboard, or the client of the Hub is too old to ask for one.
+    """
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, RepositoryNotFoundError
+
+    if not hasattr(api, "get_dataset_leaderboard"):
+        raise CardError(f"The installed huggingface_hub cannot ask for the leaderboard of {dataset}; update it.")
+    try:
+        ranked = api.get_dataset_leaderboard(dataset, base_model_only=False)
+    except (RepositoryNotFoundError, HFValidationError):
+        raise CardError(f"{dataset} is no data set of the Hub that you may read; correct the name.") from None
+    except HfHubHTTPError as error:
+        if error.response.status_code == 404:
+            raise CardError(f"{dataset} has no leaderboard on the Hub yet; name models or an organisation.") from None
+        raise
+    return list(dict.fromkeys(entry.model_id for entry in ranked))
 
 
 def _entry(model: str, entry: EvalResultEntry, where: str, base: str = "") -> Entry:
@@ -416,7 +457,7 @@ def page(tables: list[TaskTable]) -> str:
 
 
 #: The data sets of the project whose scores a leaderboard of the Hub has.
-DATASETS = ("gender-neutral-probes", "occugender", "unstereo", "biaske")
+DATASETS = ("gender-neutral-probes", "occugender", "unstereo", "biaske", "bbq", "mbbq", "pronouns", "gest")
 
 
 def publish_space(api: Any, name: str, content: bytes) -> str:
@@ -445,14 +486,14 @@ class Collected:
             self.sentences.append(f"Left out: {where}: {error}")
 
     def add_hub(self, name: str, api: Any) -> None:
-        """Adds a model of the Hub, or all models of an organisation.
+        """Adds a model of the Hub, or all models of an organisation or a leaderboard.
 
         Raises
         ------
         CardError
             When there is no such model.
         """
-        for model in hub_models(name, api):
+        for model in hub_models(name, api, DATASETS):
             self.add(model, hub_entries(model, hub_results(model, api), DATASETS))
 
     def add_path(self, path: Path, declarations: Declarations) -> None:

@@ -15,7 +15,10 @@ from scoring.types import ScoringError
 
 def main(
     sources: Annotated[
-        list[str], typer.Argument(metavar="RUN|ORG|ORG/MODEL...", help="Folders of runs, or models of the Hub.")
+        list[str],
+        typer.Argument(
+            metavar="RUN|ORG|ORG/MODEL|ORG/DATASET...", help="Folders of runs, models or leaderboards of the Hub."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("leaderboard.html"),
     space: Annotated[
@@ -27,8 +30,9 @@ def main(
 ) -> None:
     """Make a page that compares models, from any number of runs and published results.
 
-    A name that is no file or folder is an organisation or a model of the Hub. A source that cannot be used is left out,
-    with the reason. Exit status: 1 when none can be used, 2 when the Hub cannot be reached or refuses.
+    A name that is no file or folder is an organisation, a model or a data set with a leaderboard of the Hub. A source
+    that cannot be used is left out, with the reason. Exit status: 1 when none can be used, 2 when the Hub cannot be
+    reached or refuses.
     """
     with ended(Console(stderr=True), ScoringError):
         benchmarks.include(*(include or ()))

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import yaml
 
+from builders import datasets
 from cards import matrix, results
 from cards.evaluation import ResultSource, eval_files, published_results
-from cards.leaderboard import entries_of, matrix_rows, page, task_tables
+from cards.leaderboard import DATASETS, entries_of, matrix_rows, page, task_tables
 from cards.results import COMPARISON, read
 from cards.text import CardError
 from scoring import benchmarks
@@ -297,6 +298,32 @@ def test_the_results_of_an_organisation_are_read_from_the_hub_and_shown_in_a_spa
     before = len(list(hub.repos["space", "lab/bias"].history("main")))
     assert commands.run("scoring.commands.leaderboard", "lab", "--out", out, "--space", "lab/bias").returncode == 0
     assert len(list(hub.repos["space", "lab/bias"].history("main"))) == before
+
+
+def test_the_models_of_a_leaderboard_of_the_hub_are_shown_also_those_with_a_base(hub, tmp_path):
+    hub.add("dataset", f"org/{PROBES}", {"eval.yaml": File(b"tasks: []")})
+    tuned = hub.repos["model", "lab/better"].at("main").tree
+    card = File(b"---\nlicense: mit\nbase_model: lab/worse\n---\n")
+    hub.add("model", "else/where", {**tuned, "README.md": card})
+    out = tmp_path / "page.html"
+    result = commands.run("scoring.commands.leaderboard", f"org/{PROBES}", "--out", out)
+    assert result.returncode == 0, result.stderr
+    assert {"lab/better", "lab/worse", "else/where"} <= set(Page(all_scores(out.read_text())).texts)
+    assert "lab/other" not in out.read_text()
+
+
+def test_a_data_set_without_a_leaderboard_is_one_sentence(hub, tmp_path):
+    hub.add("dataset", "org/gest", {"README.md": File(b"# GEST")})
+    out = "--out", tmp_path / "page.html"
+    result = commands.run("scoring.commands.leaderboard", "org/gest", *out)
+    assert result.returncode == 1
+    assert "error: org/gest has no leaderboard on the Hub yet; name models or an organisation." in result.stderr
+    result = commands.run("scoring.commands.leaderboard", "org/pronouns", *out)
+    assert "error: org/pronouns is no data set of the Hub that you may read; correct the name." in result.stderr
+
+
+def test_the_data_sets_of_leaderboards_are_those_with_a_benchmark():
+    assert set(DATASETS) == {name for name in datasets.names() if datasets.get(name).benchmark}
 
 
 def test_models_of_the_hub_and_runs_stand_on_one_page(hub, runs, tmp_path):
