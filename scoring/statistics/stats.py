@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cards import verdict
+from scoring.columns import ChosenRows, SpooledTable, numbered
 from scoring.statistics import intervals
 from scoring.statistics.intervals import Counts, Interval
 from scoring.types import Difference, Estimate, Floats, Group, Metric, ScoringError, Table
@@ -103,8 +104,8 @@ def added_up(items: Sequence[Item], table: Table, codes: NDArray[np.intp]) -> li
         if id(group) not in subsets:
             mask = np.asarray(group.mask, dtype=bool)
             clusters, places = np.unique(codes[mask], return_inverse=True)
-            rows = {name: column[mask] for name, column in table.items()}
-            subsets[id(group)] = Subset(rows, len(places), clusters, places)
+            # The columns are made when a metric reads them, so the groups of a large table take no memory together.
+            subsets[id(group)] = Subset(ChosenRows(table, mask), len(places), clusters, places)
     return [_add_up(metric, subsets[id(group)]) for group, metric in items]
 
 
@@ -226,7 +227,13 @@ def compare(
     _check_same_examples(table_a, table_b)
     sums = [added_up(items, table, codes) for table in (table_a, table_b)]
     finals = [resampled(items, own, count, resamples, seed) for own in sums]
-    differences = [_difference(benchmark, *parts) for parts in zip(items, *sums, *finals, strict=True)]
+    # Whether the answers of a group are the same is asked once for all of its metrics.
+    same: dict[int, bool] = {}
+    differences = []
+    for item, a, b, *draws in zip(items, *sums, *finals, strict=True):
+        if id(a.subset) not in same:
+            same[id(a.subset)] = _same(a.subset.rows, b.subset.rows)
+        differences.append(_difference(benchmark, item, a, b, *draws, same=same[id(a.subset)]))
     return corrected(differences)
 
 
@@ -251,6 +258,8 @@ def corrected(differences: Sequence[Difference]) -> list[Difference]:
 
 
 def _rows(table: Table) -> int:
+    if isinstance(table, SpooledTable):
+        return table.rows
     lengths = {name: len(column) for name, column in table.items()}
     if len(set(lengths.values())) != 1:
         listed = ", ".join(f"{name} {n}" for name, n in lengths.items()) or "no column"
@@ -266,10 +275,7 @@ def _codes(items: Sequence[Item], table: Table, clusters: NDArray[np.generic]) -
     for group, _ in items:
         if len(group.mask) != rows:
             raise ScoringError(f"The group {group.name} marks {len(group.mask)} rows of {rows}; mark every row.")
-    # Objects of several kinds have no order; strings have.
-    ordered = clusters.astype(str) if clusters.dtype == object else clusters
-    names, codes = np.unique(ordered, return_inverse=True)
-    return codes, len(names)
+    return numbered(clusters)
 
 
 def _check_same_examples(table_a: Table, table_b: Table) -> None:
@@ -335,13 +341,15 @@ def _interval_of_run(metric: Metric, sums: Sums, value: float, draws: Floats) ->
     return intervals.cut(chosen, value, metric.low, metric.high) if chosen else intervals.bootstrap(draws, clusters)
 
 
-def _difference(benchmark: str, item: Item, a: Sums, b: Sums, finals_a: Floats, finals_b: Floats) -> Difference:
+def _difference(
+    benchmark: str, item: Item, a: Sums, b: Sums, finals_a: Floats, finals_b: Floats, *, same: bool
+) -> Difference:
     _, metric = item
     # Both runs are resampled with the same seed, so a resample has the same clusters in both, and its difference is
     # paired.
     finals, why = finals_a - finals_b, a.why or b.why
     value = math.nan if why else float(finals[0])
-    interval = _interval_of_difference(metric, a, b, value, finals[1:])
+    interval = _interval_of_difference(metric, a, b, value, finals[1:], same=same)
     interval = interval if interval.method == "identical" else _over_parts(metric, interval, value, a, b)
     side = math.nan if math.isnan(value) else _p_of_side(metric, a, b)
     fields = _fields(benchmark, item, a, value, interval, finals[1:], why)
@@ -399,14 +407,17 @@ def _p_of_side(metric: Metric, a: Sums, b: Sums) -> float:
     return found.p
 
 
-def _interval_of_difference(metric: Metric, a: Sums, b: Sums, value: float, draws: Floats) -> Interval:
-    """The interval of a score of run a minus that of run b, always from a standard error over clusters."""
+def _interval_of_difference(metric: Metric, a: Sums, b: Sums, value: float, draws: Floats, *, same: bool) -> Interval:
+    """The interval of a score of run a minus that of run b, always from a standard error over clusters.
+
+    ``same`` says that all examples of the group have the same values in both runs.
+    """
     subset, span = a.subset, metric.high - metric.low
     clusters = len(subset.clusters)
     if math.isnan(value) or clusters < 2:
         return intervals.NONE
     # The same answers differ by nothing, whatever their number: there is no chance in it.
-    if _same(a.subset.rows, b.subset.rows):
+    if same:
         return Interval(0.0, 0.0, "identical", 1.0)
     chosen: Interval | None
     # The difference of two sizes is no difference of two proportions.
