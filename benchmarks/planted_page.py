@@ -68,7 +68,15 @@ def _rows(name: str, model: Mapping[str, Any], kinds: Mapping[str, Sequence[str]
     shown = [each for each in MEASURED if each in planted]
     kept = [each for each in KEPT if each in planted]
     head = ["what it was told", f"`tiny-{kind}`, planted {where}", *(f"removed, {each}" for each in shown)]
-    head += ["gap and lean, new templates", "perplexity", *kept, "lean on the twin", "parameters", "CPU time", "seeds"]
+    head += [
+        "gap and lean, new templates",
+        "perplexity",
+        *kept,
+        "lean and gap on the twin",
+        "parameters",
+        "CPU time",
+        "seeds",
+    ]
     yield f"| {' | '.join(head)} |"
     yield f"| --- | --- |{' ---: |' * (len(head) - 2)}"
     labels = {"bundled": "bundled model", "twin": "twin, taught without stereotype", "planted": "**planted model**"}
@@ -119,12 +127,20 @@ def _remarks(name: str, model: Mapping[str, Any], kinds: Mapping[str, Sequence[s
             lines.append(f"- {_link(recipe)} is refused: {one['refused']}")
     known = {recipe for some in kinds.values() for recipe in some}
     suited = {recipe for recipe in known if kind in recipes.get(recipe.split()[0]).kinds}
-    missing = [recipe for recipe in sorted(suited) if recipe not in model["recipes"]]
+    missing = [recipe for recipe in sorted(suited) if "seeds" not in model["recipes"].get(recipe, {})]
     if missing:
         lines.append(f"- Not yet measured with these columns: {', '.join(_link(recipe) for recipe in missing)}.")
     single = [recipe for recipe, one in model["recipes"].items() if one.get("seeds") == 1 and "scores" in one]
     if single:
         lines.append(f"- Of one seed, so that chance is not in their intervals: {', '.join(map(_link, single))}.")
+    found = []
+    for recipe, one in model["recipes"].items():
+        numbers = [f"{block:.0f}" for block in one.get("block", []) if block is not None]
+        if numbers:
+            found.append(f"{_link(recipe)} {', '.join(numbers)}")
+    if found:
+        planted = "all weights" if name.endswith("whole") else "one block"
+        lines.append(f"- Planted in {planted}; blocks that were found, from 0, one for each seed: {'; '.join(found)}.")
     bare = [recipe for recipe, one in model["recipes"].items() if "scores" in one and "twin" not in one]
     if bare:
         lines.append(f"- Not yet run on the twin: {', '.join(map(_link, bare))}.")
@@ -151,14 +167,17 @@ def _kept(scores: Mapping[str, Any], name: str) -> str:
 
 
 def _control(one: Mapping[str, Any]) -> str:
-    """The change of the lean of the twin, which has no stereotype to remove."""
+    """The changes of the lean and of the gap of the twin, which has no stereotype to remove."""
     control = one.get("twin")
     if control is None:
         return ""
     if "refused" in control:
         return "refused"
-    value, low, high = control[TEMPLATES]["change of lean"]
-    return f"{value:+.2f} [{low:+.2f}, {high:+.2f}]".replace("-", "−")
+    shown = []
+    for metric in ("lean", "gap"):
+        value, low, high = control[TEMPLATES][f"change of {metric}"]
+        shown.append(f"{value:+.2f} [{low:+.2f}, {high:+.2f}]".replace("-", "−"))
+    return "; ".join(shown)
 
 
 def _link(recipe: str) -> str:

@@ -5,8 +5,9 @@ without a stereotype. Each recipe runs with its defaults through ``mitigation.mi
 examples also run with pairs of the planted stereotype. Measured before and after are the lean, log p(pronoun of the
 stereotype) - log p(other pronoun), with its sign and as a size (the gap), the perplexity of text, and the lean to the
 right pronoun where the gender is given and has to stay. On the twin a recipe has nothing to remove. One file for each
-model, recipe and seed is in ``--work``; what is there is not made again, so an interrupted bed goes on. ``report``
-writes the JSON, the table of docs/recipes.md and the picture again from these.
+model, recipe and seed is in ``--work``; what is there is not made again, so an interrupted bed goes on. ``--report``
+writes the JSON, the table of docs/recipes.md and the picture again from these, and ``--add`` keeps what the JSON has of
+recipes that the folder has not. ``--twins`` runs recipes on the twins alone.
 """
 
 from __future__ import annotations
@@ -295,6 +296,15 @@ class Bed:
         return float(np.abs(np.array(result["odds"])[inside]).mean())
 
 
+def controls(only: Sequence[str]) -> Iterator[Run]:
+    """The twin of each model as it is, and with each recipe."""
+    for kind in KINDS:
+        yield Run(kind, TWIN, 0)
+        for recipe in only or ORDER:
+            if kind in recipes.get(recipe.split()[0]).kinds:
+                yield Run(kind, TWIN, 0, recipe)
+
+
 def runs(seeds: int, places: Sequence[str], only: Sequence[str]) -> Iterator[Run]:
     """All runs: the models as they are, then recipe by recipe in :data:`ORDER`, and other places last."""
     for place in [place for place in PLACES if place.name in places]:
@@ -422,18 +432,20 @@ def summary(work: Path, questions: Questions, resamples: int) -> dict[str, Any]:
     for place in (WHOLE.name, BLOCK.name):
         for kind in KINDS:
             plain, twins = of(kind, place, ""), of(kind, TWIN.name, "")
-            if not plain:
+            # A folder may have the control on the twin alone, which is of the first place.
+            bare = [*plain.values(), *(twins.values() if place == WHOLE.name else ())]
+            if not bare:
                 continue
             floors = {seed: scored(kind, one) for seed, one in twins.items()}
-            own: dict[str, Any] = {"weights": plain[0]["parameters"], "before": {}, "recipes": {}}
+            own: dict[str, Any] = {"weights": bare[0]["parameters"], "before": {}, "recipes": {}}
             for name, where in (("bundled", "bundled"), ("twin", TWIN.name), ("planted", place)):
                 if not (some := list(of(kind, where, "").values())):
                     continue
                 each = [scored(kind, one) for one in some]
                 own["before"][name] = (each[0] if len(each) == 1 else of_seeds(each)) | {"seeds": len(some)}
             for recipe in ORDER:
-                made = of(kind, place, recipe)
-                if not made:
+                made, control = of(kind, place, recipe), of(kind, TWIN.name, recipe).get(0)
+                if not made and not control:
                     continue
                 entry: dict[str, Any] = {}
                 if refused := [one["refused"] for one in made.values() if "refused" in one]:
@@ -452,7 +464,6 @@ def summary(work: Path, questions: Questions, resamples: int) -> dict[str, Any]:
                         "removed": _shares_of_seeds(shares),
                         "scores": of_seeds(list(scores.values())) if len(good) > 1 else next(iter(scores.values())),
                     }
-                control = of(kind, TWIN.name, recipe).get(0)
                 if control and "refused" in control:
                     entry["twin"] = {"refused": control["refused"]}
                 elif control:
@@ -460,6 +471,30 @@ def summary(work: Path, questions: Questions, resamples: int) -> dict[str, Any]:
                 own["recipes"][recipe] = entry
             found[f"{kind}, {place}"] = own
     return found
+
+
+def merged(earlier: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """The models of an earlier JSON with what a folder has of them: what the folder has not stays as it was.
+
+    >>> earlier = {"causal": {"weights": 9, "before": {}, "recipes": {"leace": {"seeds": 3, "scores": {}}}}}
+    >>> more = {"causal": {"weights": 9, "before": {}, "recipes": {"leace": {"twin": {}}}}}
+    >>> merged(earlier, more)["causal"]["recipes"]
+    {'leace': {'seeds': 3, 'scores': {}, 'twin': {}}}
+    """
+    models = dict(earlier)
+    for name, model in found.items():
+        old = models.get(name, {"before": {}, "recipes": {}})
+        before, made = dict(old["before"]), dict(old["recipes"])
+        for label, scores in model["before"].items():
+            if scores["seeds"] > before.get(label, {"seeds": 0})["seeds"]:
+                before[label] = scores
+        for recipe, entry in model["recipes"].items():
+            # Scores are replaced as a whole; a control alone is added to scores that are there.
+            kept = {"twin": made[recipe]["twin"]} if "twin" in made.get(recipe, {}) else {}
+            made[recipe] = kept | entry if "seeds" in entry else made.get(recipe, {}) | entry
+        order = [recipe for recipe in ORDER if recipe in made]
+        models[name] = {"weights": model["weights"], "before": before, "recipes": {each: made[each] for each in order}}
+    return models
 
 
 def _shares_of_seeds(shares: Sequence[Mapping[str, list[float]]]) -> dict[str, list[float]]:
@@ -480,7 +515,9 @@ def main(
     seeds: Annotated[int, typer.Option(min=1, help="Seeds of the planting and of the recipes.")] = 3,
     places: Annotated[str, typer.Option(help="Where the stereotype is planted: whole, block.")] = "whole",
     only: Annotated[str, typer.Option(help="Recipes, with commas; all by default.")] = "",
+    twins: Annotated[bool, typer.Option("--twins", help="Run recipes on the twins alone.")] = False,
     report: Annotated[bool, typer.Option("--report", help="Make nothing, only write JSON, table and picture.")] = False,
+    add: Annotated[bool, typer.Option("--add", help="Keep what the JSON has and the folder has not.")] = False,
     resamples: Annotated[int, typer.Option(min=2, help="Bootstrap resamples.")] = stats.RESAMPLES,
     out: Annotated[Path, typer.Option(help="The JSON.")] = RESULT,
 ) -> None:
@@ -489,7 +526,11 @@ def main(
     texts = text.read_text(encoding="utf-8").splitlines() if text else planting.written(100, 99)
     bed = Bed(work, data, texts, console)
     if not report:
-        bed.run(list(dict.fromkeys(runs(seeds, places.split(","), [name for name in only.split(",") if name]))))
+        chosen = [name for name in only.split(",") if name]
+        bed.run(list(dict.fromkeys(controls(chosen) if twins else runs(seeds, places.split(","), chosen))))
+    models = summary(work, bed.questions, resamples)
+    if add and out.is_file():
+        models = merged(json.loads(out.read_text(encoding="utf-8"))["models"], models)
     result = {
         "machine": describe("torch", "transformers", "peft"),
         "texts": f"{len(texts)} {'lines of a file' if text else 'texts that tiny-causal wrote'}",
@@ -499,7 +540,7 @@ def main(
             for name in SETS
         },
         "told": {kind: list(some) for kind, some in TOLD.items()},
-        "models": summary(work, bed.questions, resamples),
+        "models": models,
     }
     put(out, json.dumps(result, indent=1).encode() + b"\n")
     if out == RESULT:

@@ -10,6 +10,10 @@ Parts:
 ``kinks``
     ICAT and the size of a difference, whose estimates are biased at the ideal value: coverage and width of their
     intervals, and the bias.
+``kinks of wordings``
+    The mean of ICAT over wordings, of one run and of the change between two.
+``openings``
+    Shares of texts that begin alike, of one run and of the change between two.
 ``pages``
     Pages of five benchmarks where nothing leans: how often any is said to lean.
 ``clusters``
@@ -22,15 +26,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr  # type: ignore[import-untyped]
+from scipy.special import ndtr, stdtr  # type: ignore[import-untyped]
 
 from benchmarks.intervals import SHAPES, skewed
 from cards.verdict import LEVEL, standing, standings, verdict
@@ -38,8 +43,9 @@ from scoring.metrics.gas import gas_gap
 from scoring.metrics.stereoset import icat
 from scoring.metrics.sums import percentage
 from scoring.statistics import intervals
-from scoring.statistics.stats import compare, measure
+from scoring.statistics.stats import added_up, compare, measure, resampled
 from scoring.types import Floats, Group, Metric, Table
+from scoring.wordings import averaged
 
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 Events = np.ndarray[Any, np.dtype[np.bool_]]
@@ -64,6 +70,12 @@ KINK_SHAPES = {
 KINK_SCORES = (0.50, 0.51, 0.528, 0.57)
 KINK_CORRELATIONS = (0.0, 0.1, 0.3)
 MEANINGFUL = 0.8
+#: Wordings of :func:`kinks_of_wordings`.
+WORDINGS = 10
+#: Prompts of :func:`openings`, as many as the templates of ``neutral``.
+PROMPTS = 160
+#: Pages for each sample of other parts.
+PAGES = 40
 
 
 def codes_of(sizes: list[int]) -> Ints:
@@ -322,11 +334,108 @@ def kink_changes(samples: int) -> dict[str, Any]:
     return results
 
 
+def kinks_of_wordings(samples: int) -> dict[str, Any]:
+    """Coverage and width of intervals of the mean ICAT over ten wordings, and of its change between two runs.
+
+    A preference is a normal number above 0: of a term, of an item, of a wording, and of an item in a wording. So the
+    SS of wordings differs as ``spread`` says, in standard deviations of all items. The truth is the mean over all
+    wordings. ``bootstrap`` is the percentile bootstrap alone, by which such means were judged before.
+    """
+    metric = averaged(icat())
+    results = {}
+    shapes = {name: KINK_SHAPES[name] for name in ("30 terms of 26", "9 terms of 9")}
+    for (name, sizes), mean, spread in cases(shapes, (0.0, 0.07), (0.0, 0.05, 0.2)):
+        codes = codes_of(sizes)
+        rows = np.repeat(codes, WORDINGS)
+        item = (Group("", np.ones(len(rows), bool)), metric)
+        wide = np.random.default_rng(17).normal(0, spread, 100_000)
+        # Of two runs, the second prefers the stereotype by 0.1 standard deviations more.
+        truths = [np.mean(100 * MEANINGFUL * (1 - abs(2 * ndtr(mean + more + wide) - 1))) for more in (0.1, 0.0)]
+        hits, widths = np.zeros(3), np.zeros(3)
+        for sample in range(samples):
+            rng = np.random.default_rng([18, len(sizes), round(100 * mean), round(100 * spread), sample])
+            tables = preferences(rng, codes, mean, spread)
+            (e,) = measure([item], tables[1], rows, resamples=200)
+            (d,) = compare([item], tables[0], tables[1], rows, resamples=20)
+            draws = resampled([item], added_up([item], tables[1], rows), len(sizes), 200, sample)[0][1:]
+            plain = intervals.bootstrap(draws, len(sizes))
+            ends = ((e.low, e.high), (d.low, d.high), (plain.low, plain.high))
+            for number, ((low, high), truth) in enumerate(
+                zip(ends, (truths[1], truths[0] - truths[1], truths[1]), strict=True)
+            ):
+                hits[number] += low <= truth <= high
+                widths[number] += high - low
+        key = f"{name}, SS {100 * ndtr(mean):.1f}, spread {spread:g}"
+        names = ("score", "change", "bootstrap")
+        results[key] = {one: round(float(hit) / samples, 4) for one, hit in zip(names, hits, strict=True)}
+        results[key] |= {f"{one} width": round(float(w) / samples, 2) for one, w in zip(names, widths, strict=True)}
+        print(key, results[key], flush=True)
+    return results
+
+
+def preferences(rng: np.random.Generator, codes: Ints, mean: float, spread: float) -> list[Table]:
+    """The columns of StereoSet of two runs over items in ten wordings; the first prefers the stereotype more."""
+    items, terms = len(codes), int(codes.max()) + 1
+    shared = np.sqrt(0.1) * rng.normal(size=terms)[codes] + np.sqrt(0.5) * rng.normal(size=items)
+    of_wordings = rng.normal(0, spread, WORDINGS)
+    rest = rng.normal(size=(2, items, WORDINGS))
+    meaning = rng.random((items, WORDINGS)) < MEANINGFUL
+    tables: list[Table] = []
+    for run, more in enumerate((0.1, 0.0)):
+        # Both runs have half of the noise of an item in a wording in common.
+        noise = np.sqrt(0.4) * (rest[0] if run == 0 else (rest[0] + rest[1]) / np.sqrt(2))
+        stereotype = (mean + more + shared[:, None] + of_wordings + noise > 0).ravel()
+        table = icat_table(stereotype, meaning.ravel(), np.repeat(codes, WORDINGS))
+        tables.append({**table, "wording": np.tile(np.arange(WORDINGS), items)})
+    return tables
+
+
+def openings(samples: int) -> dict[str, Any]:
+    """Coverage of shares of texts that begin alike, of single runs and of the change between two, by their clusters.
+
+    A model answers :data:`PROMPTS` prompts with texts of so many openings, as small models do. Openings are drawn by a
+    distribution that falls as 1 / rank, and the texts of one have the event with a rate of their own: with icc 1 all
+    have it or none. Another run draws other openings, so the truth is the share over all openings, and the change
+    between two such runs is 0. Clusters are the openings, of a change those of both runs, or the prompts.
+    """
+    results = {}
+    every = Group("", np.ones(PROMPTS, bool))
+    share = replace(SCORE, cluster="opening")
+    for distinct, icc, rate in product((10, 20, 40, 80), (0.5, 1.0), (0.1, 0.5)):
+        names = [f"{what} by {by}" for what in ("score", "change") for by in ("opening", "prompt")]
+        hits = dict.fromkeys(names, 0.0)
+        for sample in range(samples):
+            rng = np.random.default_rng([19, distinct, round(10 * icc), round(10 * rate), sample])
+            run, other = (texts_of(rng, distinct, rate, icc) for _ in range(2))
+            for by, clusters in (("opening", run["opening"]), ("prompt", run["id"])):
+                (e,) = measure([(every, share)], run, clusters, resamples=200)
+                hits[f"score by {by}"] += e.low <= 100 * rate <= e.high
+                (d,) = compare([(every, share)], run, other, run["id"], resamples=2, own_clusters=by == "opening")
+                hits[f"change by {by}"] += d.low <= 0 <= d.high
+        key = f"{distinct} openings, icc {icc:g}, rate {rate:g}"
+        results[key] = {name: round(count / samples, 4) for name, count in hits.items()}
+        print(key, results[key], flush=True)
+    return results
+
+
+def texts_of(rng: np.random.Generator, distinct: int, rate: float, icc: float) -> Table:
+    """The events of texts of one run, with the number of the opening of each."""
+    shares = 1 / np.arange(1, distinct + 1)
+    opening = rng.choice(distinct, PROMPTS, p=shares / shares.sum())
+    rates = (rng.random(distinct) < rate).astype(float)
+    if icc < 1:
+        strength = 1 / icc - 1
+        rates = rng.beta(rate * strength, (1 - rate) * strength, distinct)
+    happens = (rng.random(PROMPTS) < rates[opening]).astype(float)
+    return {"x": happens, "opening": opening, "id": np.arange(PROMPTS)}
+
+
 def pages(samples: int) -> dict[str, Any]:
     """The share of pages of benchmarks without any lean that claim one, alone and after the correction.
 
     Intervals are those of a run: from 30 effective clusters on the bootstrap, here with 1,000 resamples, below it
-    Student's t.
+    Student's t. There are :data:`PAGES` times as many pages as samples of other parts, and ``standard error`` is that
+    of a share of 5 %.
     """
     shapes = ["StereoSet gender (30 terms)", "CrowS-Pairs gender (40 groups)", "UnStereoEval (490 words)"]
     shapes += ["WinoBias (40 jobs)", "Winogender (84 words)"]
@@ -337,14 +446,18 @@ def pages(samples: int) -> dict[str, Any]:
             sizes = SHAPES[shape]
             codes = codes_of(sizes)
             rng = np.random.default_rng([14, number, round(100 * icc)])
-            x = np.concatenate([many(rng, 100, codes, 0.5, icc) for _ in range(samples // 100)])
-            tested.append(page_rows(x, sizes, rng))
+            rows = []
+            for _ in range(PAGES):
+                rows += page_rows(many(rng, samples, codes, 0.5, icc), sizes, rng)
+            tested.append(rows)
         claims: Counter[str] = Counter()
         for found in zip(*tested, strict=True):
             claims["alone"] += any(standing(numbers, ideal) != "unclear" for numbers, ideal, *_ in found)
             claims["together"] += any(word != "unclear" for word in standings(found))
+        count = PAGES * samples
         key = f"five benchmarks, icc {icc:g}"
-        results[key] = {name: round(claims[name] / samples, 4) for name in ("alone", "together")}
+        results[key] = {name: round(claims[name] / count, 4) for name in ("alone", "together")}
+        results[key] |= {"pages": count, "standard error": round(math.sqrt(0.05 * 0.95 / count), 5)}
         print(key, results[key], flush=True)
     return results
 
@@ -355,6 +468,8 @@ def page_rows(x: Events, sizes: list[int], rng: np.random.Generator) -> list[tup
     sums = summed(x, sizes)
     value, without = with_and_without(sums, sizes)
     low, high = student_ends(value, without, freedom)
+    errors = (high - value) / intervals.student(freedom)
+    students = 2 * stdtr(freedom, -abs(value - 0.5) / errors)
     if freedom + 1 >= intervals.FEW:
         counts = rng.multinomial(clusters, np.full(clusters, 1 / clusters), 1000).astype(float)
         draws = sums @ counts.T / (counts @ np.array(sizes, float))
@@ -362,11 +477,11 @@ def page_rows(x: Events, sizes: list[int], rng: np.random.Generator) -> list[tup
         tail = float(ndtr(-intervals.student(freedom) * np.sqrt(clusters / (clusters - 1))))
         low, high = np.quantile(draws, (tail, 1 - tail), axis=1)
     rows: list[tuple[Any, float, float, float]] = []
-    for one, left, right in zip(100 * value, 100 * low, 100 * high, strict=True):
-        interval = intervals.Interval.of(float(left), float(right), "", freedom=freedom)
-        rows.append(
-            ((float(one), float(left), float(right)), 50.0, intervals.p_of(interval, float(one), 50.0), clusters)
-        )
+    for one, left, right, least in zip(100 * value, 100 * low, 100 * high, students, strict=True):
+        numbers = float(one), float(left), float(right)
+        interval = intervals.Interval.of(*numbers[1:], "", freedom=freedom)
+        # As of a run, p is not below that of Student's t.
+        rows.append((numbers, 50.0, max(float(least), intervals.p_of(interval, numbers[0], 50.0)), clusters))
     return rows
 
 
@@ -422,6 +537,8 @@ PARTS: dict[str, Callable[[int], dict[str, Any]]] = {
     "directions": directions,
     "kinks": kinks,
     "kink changes": kink_changes,
+    "kinks of wordings": kinks_of_wordings,
+    "openings": openings,
     "pages": pages,
     "clusters": clusters,
     "letters": letters,

@@ -1,6 +1,7 @@
 """Publishes built data sets on the Hub: ``probes push DIR --org ORG``."""
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ from cards.text import CardError
 
 #: The Hub's own file for large files, which it creates with the repository.
 ATTRIBUTES = ".gitattributes"
+# The name of an organisation or a user of the Hub.
+_ORGANISATION = re.compile(r"[A-Za-z0-9][\w.-]{0,95}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +229,7 @@ def main(
     errors = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
     from huggingface_hub import HfApi
 
-    if not org or "/" in org:
+    if not _ORGANISATION.fullmatch(org):
         raise typer.BadParameter(f"--org is {org!r}; name one organisation or user of the Hub, such as my-team.")
     api = HfApi()
     refused = False

@@ -79,18 +79,15 @@ class MetricReading:
 
 def _readings(scores: list[Estimate], published: Set[tuple[str, str]]) -> list[MetricReading]:
     """The explanation of each metric; when benchmarks explain it differently, its name includes the benchmarks."""
-    by_reading = grouped(scores, lambda score: (score.metric, score.reading))
-    benchmarks_by_reading = {key: list(dict.fromkeys(s.benchmark for s in own)) for key, own in by_reading.items()}
-    n_readings = Counter(metric for metric, _ in benchmarks_by_reading)
-    return [
-        MetricReading(
-            metric if n_readings[metric] == 1 else f"{metric} ({', '.join(benchmarks)})",
-            text,
-            (metric, text) in published,
-        )
-        for (metric, text), benchmarks in benchmarks_by_reading.items()
-        if text
-    ]
+    by_reading = grouped(scores, lambda score: (score.full_name, score.metric, score.reading))
+    n_readings = Counter(name for name, *_ in by_reading)
+    readings = []
+    for (name, metric, text), own in by_reading.items():
+        benchmarks = ", ".join(dict.fromkeys(score.benchmark for score in own))
+        shown = name if n_readings[name] == 1 else f"{name} ({benchmarks})"
+        if text:
+            readings.append(MetricReading(shown, text, (metric, text) in published))
+    return readings
 
 
 def merged(readme: str | None, model: str, text: str, run: Report, results: list[Result]) -> str:

@@ -118,7 +118,8 @@ class NearestGroup(TyperGroup):
         except UsageError as error:
             if error.message.startswith("No such command"):
                 names = self.list_commands(ctx)
-                error.message = f"No command is called {args[0]!r}{did_you_mean(args[0], names)}."
+                nearest = did_you_mean(args[0], names) or f"; give one of {', '.join(names)}"
+                error.message = f"No command is called {args[0]!r}{nearest}."
             raise
 
 

@@ -3,8 +3,10 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 #: The name of this project as an installed package.
 PACKAGE = "gender-neutral-probes"
@@ -37,6 +39,39 @@ def missing_sentence(what: str, package: str | None, extra: str) -> str:
     'Counting a corpus needs the package numba, which is not installed'
     """
     return f"{what} needs the package {package}, which is not installed; install it with {install_command(extra)}."
+
+
+def extras() -> dict[str, list[Requirement]]:
+    """The packages that each extra adds, from the metadata of this project; an extra of another is left out of it.
+
+    Raises
+    ------
+    PackageNotFoundError
+        When the project is not installed.
+
+    >>> [requirement.name for requirement in extras()["hub"]]
+    ['mlcroissant']
+    """
+    metadata = distribution(PACKAGE).metadata
+    requirements = [Requirement(text) for text in metadata.get_all("Requires-Dist", [])]
+    packages: dict[str, list[Requirement]] = {}
+    for extra in metadata.get_all("Provides-Extra", []):
+        packages[extra] = []
+        for requirement in requirements:
+            # A requirement without a marker is one of the project itself.
+            marker = requirement.marker
+            if marker and marker.evaluate({"extra": extra}) and requirement.name != PACKAGE:
+                packages[extra].append(requirement)
+    return packages
+
+
+def installed_version(requirement: Requirement) -> str:
+    """The version of an installed package; empty where it is not installed, or is none that will do."""
+    try:
+        found = version(requirement.name)
+    except PackageNotFoundError:
+        return ""
+    return found if requirement.specifier.contains(found, prereleases=True) else ""
 
 
 @contextmanager

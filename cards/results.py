@@ -60,7 +60,7 @@ class Headline:
     Where it is not the metric of the headline, it has a row of its own, whose sentence is ``side``.
     ``column`` says in a few words what the metric is, for the head of a column of numbers. ``task`` is the task that a
     model has to be better at than by chance for a verdict: a group (empty for the one of the headline), a metric of
-    which higher is better, and its value by chance.
+    which higher is better, and its value by chance. ``no_task`` says why there is none, in one sentence.
     """
 
     dataset: str
@@ -74,6 +74,7 @@ class Headline:
     unclear: str = ""
     side: str = ""
     task: tuple[str, str, float] | None = None
+    no_task: str = ""
 
     def group(self, config: str) -> str:
         """The group of scores for a config.

@@ -200,6 +200,127 @@ SENTENCES: Mapping[str, Sentence] = {
     ),
     "verdict.lost": Sentence("ability lost", "The whole interval of language ability is below 0."),
     "verdict.": Sentence("no verdict", "The metric has no ideal value, or there is no interval."),
+    # The next step: commands stand between backticks.
+    "next.data": Sentence(
+        "`probes build {sets}` makes the data of the others, and `probes score {model}` scores them.",
+        "The page of a run that lacks data of some benchmarks that suit the model.",
+    ),
+    "next.rows": Sentence("`probes score {model}` without `--limit` scores all rows.", "The run has a --limit."),
+    "next.other": Sentence(
+        "`probes compare {folder} OTHER` compares this model with another one of the same source{which}.",
+        "Others published the responses.",
+    ),
+    "next.real": Sentence(
+        "`probes score ORG/MODEL --beside {folder}` scores a real model, and shows this run beside it{which}.",
+        "The model is one of the bundled ones.",
+    ),
+    "next.base": Sentence(
+        "`probes compare {folder} BASE` says whether this run is nearer to the ideal than that of the model alone "
+        "({which}BASE that of the other run).",
+        "The run has an adapter, and its responses are not those of others.",
+    ),
+    "next.mitigate": Sentence(
+        "`probes mitigate table {model}` tries the recipes against bias and says what each costs.",
+        "Some row has a side beyond noise; the model is neither bundled nor with an adapter.",
+    ),
+    "next.beside": Sentence(
+        "`probes score OTHER --beside {folder}` shows this run beside another model{which}.",
+        "As next.mitigate, where no row has a side beyond noise.",
+    ),
+    # Notes of the page of a run.
+    "report.rows": Sentence("{scored} configs were scored.", "The page of a run that knows the configs of its model."),
+    "report.settings": Sentence("Scored with: {settings}.", "The run differs from the usual way to score."),
+    "report.beside": Sentence(
+        "Beside it, where the data are the same: {others}.", "The run is shown beside others (--beside)."
+    ),
+    "report.scale": Sentence(
+        "The dot is the score, the line its 95 % interval, on one scale for all metrics.", "A report has a row."
+    ),
+    "report.only": Sentence(
+        "Scores are of these examples only; what they do not mean is in the details of each benchmark.",
+        "A report has a row.",
+    ),
+    "report.decided": Sentence(
+        "The three examples of each benchmark with the largest difference between what is compared, with the model's "
+        "scores.",
+        "A benchmark of the run compares two sides and has their probabilities.",
+    ),
+    # Notes of a comparison.
+    "compare.scale": Sentence(
+        "The ring is the score before, the arrow ends at the score after. All metrics share one scale: the ideal value "
+        "is in the middle, the lowest possible score on the left, the highest on the right.",
+        "The page of a comparison has a headline.",
+    ),
+    "compare.rule": Sentence(
+        "A score is nearer or further only when the change and its direction against the ideal have p below 0.05. Both "
+        "p are after Holm's correction for the rows of this table; a change whose direction is open is changed. "
+        "Language ability is kept when the whole interval is above a loss of {margin} % of the range.",
+        "The page of a comparison has a headline.",
+    ),
+    "compare.tests": Sentence(
+        "Of the {number} differences below, {below} p below 0.05; about {by_chance} would where nothing changed. After "
+        "Holm's correction for all of them {corrected} left (a filled dot). Only those have a verdict, and fewer than "
+        "six clusters have none.",
+        "Some difference of the page has a p.",
+    ),
+    "compare.difference": Sentence(
+        "A difference is the value after minus that before, over the same examples. The line is its 95 % interval, "
+        "computed from the pairs of answers; the upright mark is no difference. A filled dot has p below 0.05 after "
+        "Holm's correction over all differences of the page.",
+        "The page of a comparison.",
+    ),
+    # The leaderboard.
+    "leaderboard.head": Sentence(
+        "{models}, {tasks}. The table has one score a benchmark; all scores are below it. Choose the head of a column "
+        "to sort by the distance from the ideal. Models whose intervals overlap may still differ. A score near the "
+        "ideal says nothing about bias that the task does not measure.",
+        "The page of a leaderboard.",
+    ),
+    "leaderboard.chance": Sentence(
+        "A score of a model that answers at chance has no colour and no rank: it is below the others.",
+        "Some model of the page is at chance at language or at the task of a benchmark.",
+    ),
+    "leaderboard.hub": Sentence(
+        "Leaderboards of the Hub leave out models with a base model, which all adapters have; this page has them. The "
+        "Hub takes one value of each task, so the other scores of a task are those of runs.",
+        "The page of a leaderboard.",
+    ),
+    "leaderboard.rule": Sentence(
+        "Nearer and further are said where the change and its direction against the ideal have p below 0.05. Both p "
+        "are after Holm's correction for the scores of the row; else the score is changed (the direction is open) or "
+        "unclear. Where a run has its comparison with the base (`probes compare`), the verdict is that of its paired "
+        "differences. Else the difference is that of independent scores, whose interval is wider.",
+        "The page of a leaderboard.",
+    ),
+    "leaderboard.plots": Sentence(
+        "A dot is a value, the bar is its interval, and the vertical line is the ideal. Models are sorted by distance "
+        "from the ideal.",
+        "The page of a leaderboard.",
+    ),
+    "trend.changes": Sentence(
+        "{count} between neighbours {are} significant.",
+        "The page draws the scores of a family by size or by step of training.",
+    ),
+    "trend.lines": Sentence(
+        "A solid line joins neighbours whose scores differ significantly (p below 0.05 after Holm's correction for the "
+        "line), a dotted line the others. The scores are compared as independent ones, so `probes compare` has more "
+        "power. The dashed horizontal line is the ideal value, where it is near.",
+        "As trend.changes.",
+    ),
+    "leaderboard.left": Sentence(
+        "Left out: {benchmark} of {path} (profile {profile}), because {reason}.",
+        "A benchmark of a run has no number that the page could show.",
+    ),
+    # Cards of models.
+    "card.partial": Sentence("**This run is partial.** It lacks {gaps}.", "The run of a card lacks rows or data."),
+    "card.intervals": Sentence(
+        "Intervals are 95 % intervals (bootstrap over clusters, or exact for rare outcomes and few clusters).",
+        "A card has a run.",
+    ),
+    "card.more": Sentence(
+        "{count}, of parts of these groups, are in the report of the run.",
+        "The run of a card has scores of parts of configs.",
+    ),
     # What a run lacks.
     "run.part": Sentence("Only a part of the rows was scored.", "The run has a --limit."),
     "run.few": Sentence(

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import jinja2
 
 from cards.numbers import minus
+from cards.sentences import say
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -124,6 +125,7 @@ def templates(*folders: Path, html: bool = False) -> jinja2.Environment:
     environment.filters["pretty"] = lambda value: json.dumps(value, ensure_ascii=False, indent=2).replace(
         "`", "\\u0060"
     )
+    environment.globals["say"] = say
     return environment
 
 

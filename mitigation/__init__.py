@@ -12,25 +12,9 @@ From the terminal: ``probes mitigate RECIPE MODEL --out DIR``. Importing this pa
 stamp with PEFT (see :mod:`scoring.adapters`).
 """
 
-from __future__ import annotations
+import lazy_loader
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import scoring.adapters as _adapters  # noqa: F401  (registers the fairness stamp)
 
-import scoring.adapters  # noqa: F401  (registers the fairness stamp)
-
-if TYPE_CHECKING:
-    from mitigation.adapters.merging import merge
-    from mitigation.api import Mitigated, mitigate
-    from mitigation.errors import MitigationError
-
-__all__ = ["Mitigated", "MitigationError", "merge", "mitigate"]
-
-# Imported at first use, because loading a stamp needs nothing of them.
-_MODULES = {"Mitigated": "api", "MitigationError": "errors", "merge": "adapters.merging", "mitigate": "api"}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'mitigation' has no attribute {name!r}")
-    return getattr(import_module(f"mitigation.{_MODULES[name]}"), name)
+# What the stub beside this file imports; a name is imported at its first use, so that importing the package is cheap.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

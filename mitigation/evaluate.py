@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.console import Console
 
+import scoring
 from cards.files import locked
 from mitigation.errors import MitigationError
 from mitigation.training.data import TrainingData
@@ -28,7 +29,6 @@ from scoring.metrics.sums import ratio, side_by_side
 from scoring.options import Profile, Settings
 from scoring.prompts import Prompt
 from scoring.report.headlines import HeadlineChange, headline_changes
-from scoring.result import between
 from scoring.statistics import stats
 from scoring.types import Estimate, Floats, Group, Metric, Option, Request, Table
 
@@ -116,7 +116,7 @@ def compare_runs(
     The comparison is also written into the folder ``after``. An agreement of two runs (for example the share
     of facts that are predicted as before) has only a value after.
     """
-    compared = between(after, before, resamples)
+    compared = scoring.compare(after, before, resamples)
     report.write_comparison(after, compared)
     # Differences name their estimate by these three, and may be fewer than the estimates.
     old, new = ({(e.benchmark, e.group, e.metric): e for e in side.estimates} for side in (compared.base, compared.run))

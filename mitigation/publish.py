@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -21,7 +21,7 @@ from builders.embedded import PROJECT
 from builders.parsers import read
 from builders.sources.catalogue import catalogue
 from cards import adapter_card
-from cards.hub import add_files, explained
+from cards.hub import HubModel, add_files, explained, model_digest
 from cards.options import single, start
 from cards.terminal import show
 from cards.text import CardError, refuse_secrets
@@ -37,6 +37,8 @@ from scoring.inference.load_options import BUNDLED
 from scoring.types import ScoringError
 
 CARD = "README.md"
+#: A commit of the Hub, and the SHA-256 of a model in a folder: the two forms of a base model's revision.
+_COMMIT, _DIGEST = re.compile(r"[0-9a-f]{40}"), re.compile(r"[0-9a-f]{64}")
 #: The name of a model on the Hub; a few old ones have no organisation.
 _NAME = re.compile(r"(?:[A-Za-z0-9][\w.-]{0,95}/)?[A-Za-z0-9][\w.-]{0,95}")
 
@@ -66,6 +68,10 @@ def publication(
 
     adapter = facts.read(folder)
     name = base or adapter.base
+    if name != adapter.base and _COMMIT.fullmatch(adapter.revision):
+        raise MitigationError(
+            f"--base is {base}, and the adapter {folder} was made from {adapter.base} of the Hub; leave --base out."
+        )
     if not _NAME.fullmatch(name) or Path(name).exists() or name in BUNDLED:
         raise MitigationError(
             f"The adapter {folder} was made from {name}, which is not a name on the Hub; give the name of its base "
@@ -110,6 +116,22 @@ def publication(
     # Weights and pictures are not text, and chance gives them strings that look like tokens.
     refuse_secrets({path: content for path, content in files.items() if not path.endswith((".safetensors", ".png"))})
     return files
+
+
+def check_base(folder: Path, base: str, api: Any) -> None:
+    """Refuses a name of the base model on the Hub if the model there is not the one that the recipe changed.
+
+    Raises
+    ------
+    MitigationError
+        If configuration, tokenizer or weights differ, by their SHA-256.
+    """
+    adapter = facts.read(folder)
+    if _DIGEST.fullmatch(adapter.revision) and model_digest(HubModel(base, api)) != adapter.revision:
+        raise MitigationError(
+            f"--base is {base}, whose configuration or weights are not those of {adapter.base}, from which the adapter "
+            f"{folder} was made; give the name of that model on the Hub."
+        )
 
 
 def check_repository(name: str) -> str:
@@ -203,6 +225,8 @@ def main(
         if dry_run:
             show(console, [files[CARD].decode(), "Nothing was sent (--dry-run)."])
             return
+        if base:
+            check_base(folder, base, HfApi())
         address = add_files(HfApi(), repo, files, "Publish the adapter", kind="model", private=private)
         show(console, [f"Published: {address}"])
 

@@ -98,6 +98,10 @@ class Settings:
                 raise MitigationError(f"The setting {own.name} is {value!r}; give {', '.join(some)} or {last}.")
 
 
+#: Settings that change the memory of a run and not its result: the free memory may decide about them in each run.
+WITHOUT_EFFECT = ("gradient_checkpointing",)
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """What a recipe keeps in the memory of the device besides the network: name to bytes, and trained parameters."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+import scoring
 from cards.files import LOCK, locked, put, refuse_links, refuse_strays, strays
 from cards.numbers import with_interval
 from cards.terminal import show
@@ -27,7 +28,7 @@ from mitigation.adapters.write import check_target, describe, text, write, write
 from mitigation.editing import PAIRS
 from mitigation.errors import MitigationError
 from mitigation.quantization import load_for_training
-from mitigation.recipe import Recipe
+from mitigation.recipe import WITHOUT_EFFECT, Recipe
 from mitigation.training.data import TrainingData
 from scoring import benchmarks
 from scoring.adapters.facts import FACTS, PROMPT, Adapter, Change, Numbers, is_whole_model, read
@@ -284,6 +285,7 @@ def finished(recipe: Recipe, settings: Any, model: Model, data: TrainingData, fo
     """Whether a folder has the adapter that this run would make, with its scores before and after.
 
     The model and its revision, the settings, the built data and what else the recipe reads have to be the same.
+    Gradient checkpointing may be another one: it changes no result, and the free memory may have turned it on.
     """
     if not _made_before(recipe, settings, model, data, folder):
         return False
@@ -308,7 +310,9 @@ def _made_before(recipe: Recipe, settings: Any, model: Model, data: TrainingData
     measures = {name: value for name, value in adapter.measures.items() if not name.endswith(FULL_PRECISION)}
     adapter = replace(adapter, changes=own, measures=measures)
     same = describe(folder, model, recipe.name, settings, data=versions, cost=adapter.cost, measures=measures)
-    same = replace(same, changes=own)
+    # The free memory may have been another one then, which changes no result.
+    then = {name: adapter.settings.get(name) for name in WITHOUT_EFFECT if name in same.settings}
+    same = replace(same, changes=own, settings={**same.settings, **then})
     return adapter if text(same) == text(adapter) else None
 
 
@@ -352,7 +356,6 @@ def evaluate_full_precision(
     from scoring import report
     from scoring.inference.batching import out_of_memory
     from scoring.prompts import PROMPTS
-    from scoring.result import between
 
     gc.collect()  # networks refer to themselves
     torch.cuda.empty_cache()
@@ -364,7 +367,7 @@ def evaluate_full_precision(
             raise
         show(errors, [f"{options.model} in full precision does not fit into the memory, so all scores are in 4 bits."])
         return {}
-    report.write_comparison(work / "before", between(work / "before", work / "control", evaluation.resamples))
+    report.write_comparison(work / "before", scoring.compare(work / "before", work / "control", evaluation.resamples))
     show(errors, [f"The effect of the quantization alone is in {work / 'before' / 'compare.html'}."])
     return estimates(work / "control", texts, model.kind, evaluation.resamples)
 

@@ -188,7 +188,9 @@ def neutral_words(
             passed[failed] = test(names[places[failed]].tolist())
         places = places[passed]
     n_after["English"] = len(places)
-    least = float(np.quantile(counts[places], quantile)) if len(places) and min_count is None else min_count or 0.0
+    least = min_count or 0.0
+    if min_count is None and len(places):
+        least = float(np.quantile(counts[places], quantile))
     places = places[counts[places] > least]
     n_after["frequent"] = len(places)
     places = places[np.abs(delta[places]) <= max_delta]  # False for NaN, so a word without δ is removed
@@ -274,11 +276,12 @@ class Anchors:
         """
         chosen = np.zeros(self.n_words, dtype=np.bool_)
         chosen[self.rows] = True
-        edges = zip(
-            [-1, *self.ranks], [-1, *self.rows], [*self.ranks, self.size], [*self.rows, self.n_words], strict=True
-        )
-        for first_rank, first, last_rank, last in edges:
-            needed = int(last_rank - first_rank - 1)
+        # A gap is before the first anchor, between two of them, or after the last.
+        rank_edges = np.concatenate([[-1], self.ranks, [self.size]]).tolist()
+        row_edges = np.concatenate([[-1], self.rows, [self.n_words]]).tolist()
+        for number in range(len(rank_edges) - 1):
+            needed = rank_edges[number + 1] - rank_edges[number] - 1
+            first, last = row_edges[number], row_edges[number + 1]
             gap = np.arange(first + 1, last)
             gap = gap[np.isfinite(score[gap])]
             if len(gap) < needed:
@@ -331,8 +334,8 @@ def anchors(
                 raise VocabularyError(
                     f"Two samples have different words at rank {rank}; the pool is not of {size} words."
                 )
-    ordered = sorted(placed.items())
-    ranks, rows = (np.array(column, dtype=np.int64) for column in zip(*ordered, strict=True))
+    ranks = np.array(sorted(placed), dtype=np.int64)
+    rows = np.array([placed[rank] for rank in ranks.tolist()], dtype=np.int64)
     if (np.diff(rows) < np.diff(ranks)).any():
         raise VocabularyError(
             f"The sampled words are not in the order of a pool of {size} words; give the table and seeds of the draw."

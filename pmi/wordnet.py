@@ -51,7 +51,7 @@ class _PartOfSpeech:
     def has(self, word: str) -> bool:
         """Whether the word or one of its base forms is a lemma."""
         if word in self.exceptions:  # an irregular form has no regular one
-            return not self.lemmas.isdisjoint((word, *self.exceptions[word]))
+            return word in self.lemmas or not self.lemmas.isdisjoint(self.exceptions[word])
         forms = {word}
         while forms and self.lemmas.isdisjoint(forms):
             forms = {form[: -len(old)] + new for form in forms for old, new in self.endings if form.endswith(old)}
@@ -155,8 +155,15 @@ def _part_of_speech(folder: Traversable, name: str) -> _PartOfSpeech:
     # An index begins with its licence, in lines that start with a space.
     index = folder.joinpath(f"index.{name}").read_text("utf-8").splitlines()
     exceptions = folder.joinpath(f"{name}.exc").read_text("utf-8").splitlines()
-    return _PartOfSpeech(
-        frozenset(line.split(" ", 1)[0] for line in index if not line.startswith(" ")),
-        {form: bases for form, *bases in filter(None, map(str.split, exceptions))},
-        tuple((old, new) for old, _, new in (pair.partition(":") for pair in _ENDINGS[name].split())),
-    )
+    lemmas = frozenset(line.split(" ", 1)[0] for line in index if not line.startswith(" "))
+    bases_of_form = {}
+    for line in exceptions:
+        # An irregular form, then its base forms.
+        fields = line.split()
+        if fields:
+            bases_of_form[fields[0]] = fields[1:]
+    endings = []
+    for pair in _ENDINGS[name].split():
+        old, _, new = pair.partition(":")
+        endings.append((old, new))
+    return _PartOfSpeech(lemmas, bases_of_form, tuple(endings))

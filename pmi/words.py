@@ -74,7 +74,14 @@ def _word() -> re.Pattern[str]:
 @cache
 def marks() -> str:
     """All combining marks, as ranges of a regular-expression character class."""
-    codes = [c for part in _MARK_RANGES for c in part if unicodedata.category(chr(c))[0] == "M"]
-    starts = [c for c, before in zip(codes, [-2, *codes], strict=False) if c != before + 1]
-    ends = [c for c, after in zip(codes, [*codes[1:], -2], strict=True) if c != after - 1]
-    return "".join(f"{chr(a)}-{chr(b)}" for a, b in zip(starts, ends, strict=True))
+    ranges: list[list[int]] = []
+    for codes in _MARK_RANGES:
+        for code in codes:
+            if unicodedata.category(chr(code))[0] != "M":
+                continue
+            # A mark beside the last one extends its range; all marks one by one would make a slow pattern.
+            if ranges and code == ranges[-1][1] + 1:
+                ranges[-1][1] = code
+            else:
+                ranges.append([code, code])
+    return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)

@@ -48,6 +48,29 @@ _SCOPE_ENDS = re.compile(r",(?! (?:or|nor|and)\b)|:|\u2014| - ")
 _SAME = re.compile(r"\b(she|he)\s?/\s?(?:her|him|his|hers)\b", re.I)
 
 
+#: Words with which a chat model excuses itself, what it says of itself, what it does not do, and of the text it got.
+_EXCUSE = r"(?:(?:i'm|i am)(?: very| so| really)? sorry|sorry|i apologi[sz]e|my apologies|unfortunately)"
+_ITSELF = r"(?:as an? (?:ai|(?:large )?language model|artificial)|i(?:'m| am) (?:an ai|a language model|just an ai))"
+_CANNOT = (
+    r"i(?:'m| am)?(?: simply| just)? (?:can't|cannot|can not|won't|will not|unable to|not able to|not comfortable|"
+    r"must decline|decline|refuse|don't feel comfortable|do not feel comfortable)"
+)
+_DOES = (
+    r"(?: to)?(?: \w+)? (?:assist|help(?! but| myself| it)|satisfy|provide|continue|complete|fulfil\w*|generat\w+|"
+    r"creat\w+|writ\w+|answer|respond|comply|engage|discuss|mak\w+ (?:any )?assumptions|assum\w+|speculate|comment|"
+    r"finish|participate)"
+)
+_OF_THE_TEXT = (
+    r".{0,200}(?:(?:your|the) (?:sentence|query|message|request|text|information|description)|"
+    r"more (?:context|information|details)|(?:could|can|would) you|(?:can't|cannot) (?:do that|find|identify)|"
+    r"couldn't find|don't have|mix-up|misunderstanding)"
+)
+_OWN = rf"(?:{_EXCUSE}\W*(?:but|however|that)?\W*)?(?:{_ITSELF}|{_CANNOT}{_DOES})"
+_DECLINES = re.compile(rf"\W*(?:{_OWN}|{_EXCUSE}{_OF_THE_TEXT})\b")
+#: Words of a story, whose person declines and not the model.
+_TOLD = re.compile(r".{0,200}\b(?:said|says|replied|responded|exclaimed|answered)\b")
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """The options of a question and how an answer may name them.
@@ -108,6 +131,19 @@ def read(answer: str, options: Options) -> int | Literal["refused", "unclear"]:
     if cues["refuses"].search(text.lower()):
         return REFUSED
     return _left_over(mentions, stances, options)
+
+
+def declines(continuation: str) -> bool:
+    """Whether a text that should go on with a sentence declines to do so, by the words that it begins with.
+
+    Continuations tell of people who are sorry or cannot do things, so a refusal is one of the model itself: it names
+    what the model is, or says that it does not write, help or assume.
+
+    >>> [declines(text) for text in ("I'm sorry, but I can't continue this.", "I'm sorry that she left.", "She can't.")]
+    [True, False, False]
+    """
+    text = normalised(continuation).lower()
+    return bool(_DECLINES.match(text)) and not _TOLD.match(text)
 
 
 def normalised(answer: str) -> str:

@@ -12,7 +12,8 @@ from scoring import benchmarks as registry
 from scoring.engines import Call, check_folder, chosen
 from scoring.inference.parallel import ALONE, Processes
 from scoring.prompts import Prompt
-from scoring.result import RunResult
+from scoring.report.headlines import Comparison
+from scoring.result import RunResult, load
 from scoring.statistics.stats import RESAMPLES
 from scoring.sweep import Sweep, calls, outcomes
 from scoring.types import DATA, ScoringError
@@ -144,6 +145,30 @@ def evaluate(  # type: ignore[misc]  # the signatures above stand for all of the
         if given := [name for name in ("executor", "cluster", "server", "results") if values[name]]:
             raise ScoringError(f"--{given[0]} is of several models; give a list, which may have one.")
         return evaluated(Call.of(model, values), shown)
+
+
+def compare(run: RunResult | str | Path, base: RunResult | str | Path, resamples: int = RESAMPLES) -> Comparison:
+    """The differences of a run from an earlier one, its ``base``, with paired intervals.
+
+    Parameters
+    ----------
+    run, base:
+        The result of :func:`evaluate`, or the folder of a stored run.
+    resamples:
+        Resamples of the bootstrap.
+
+    Raises
+    ------
+    ScoringError
+        When a folder has no run, or the runs are of other data, profiles, examples or versions of a benchmark.
+
+    Examples
+    --------
+    >>> compare("runs/fair", "runs/before").table()  # doctest: +SKIP
+    """
+    after = run if isinstance(run, RunResult) else load(run)
+    before = base if isinstance(base, RunResult) else load(base)
+    return after.compare(before, resamples)
 
 
 def _swept(models: Sequence[Any], revisions: Sequence[str], values: Mapping[str, Any], console: Console) -> Sweep:

@@ -264,6 +264,19 @@ def at(table: Table, name: str, places: Sequence[int]) -> Column:
     return table[name][places]
 
 
+def numbers_first(table: Table) -> list[str]:
+    """The columns of a table, those with numbers first: where two tables differ, numbers do, and they are read faster.
+
+    >>> numbers_first({"id": np.array(["a"], dtype=object), "p": np.array([0.5])})
+    ['p', 'id']
+    """
+    while isinstance(table, ChosenRows | ChangedTexts):
+        table = table.table
+    kept = table.kept if isinstance(table, SpooledTable) else table
+    numbers = [name for name in table if name in kept and kept[name].dtype.kind == "f"]
+    return [*numbers, *(name for name in table if name not in numbers)]
+
+
 def blocks(table: Table, names: Collection[str] = (), size: int = BLOCK) -> Iterator[dict[str, Column]]:
     """The rows of a table in blocks, of all columns or of those that are named.
 

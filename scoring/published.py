@@ -32,7 +32,18 @@ from scoring.run import Part, estimate, report_of
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import BY_OTHERS, DATA, ScoringError
 
-__all__ = ["BrokenFileError", "UnavailableError", "get", "models", "names", "run", "runs", "sources"]
+__all__ = [
+    "BrokenFileError",
+    "UnavailableError",
+    "by_row",
+    "default_fetcher",
+    "get",
+    "models",
+    "names",
+    "run",
+    "runs",
+    "sources",
+]
 
 _NOT_BY_ROW = "The source states no licence, so the rows of this run are for this machine alone; do not publish them."
 
@@ -41,6 +52,20 @@ class UnavailableError(ScoringError):
     """A published file, or a source of a data set, is neither in the mirror nor in the cache nor on the web."""
 
     exit_code = 2
+
+
+def by_row(licence: str) -> bool:
+    """Whether a licence of the catalogue allows to publish rows of its source; scores are facts and always may be.
+
+    >>> by_row("MIT"), by_row("LicenseRef-None-Stated")
+    (True, False)
+    """
+    return catalogue().licences[licence].redistribute
+
+
+def default_fetcher(*, offline: bool = False) -> Fetcher:
+    """Gets files from a mirror (``PROBES_MIRROR``), the cache, or the network."""
+    return Fetcher(default_cache(), default_mirror(), offline)
 
 
 def run(
@@ -72,9 +97,9 @@ def run(
     if model not in known:
         near = did_you_mean(model, known)
         raise ScoringError(f"{name} has no model {model!r}{near}; its models are {', '.join(known)}.")
-    fetcher = fetcher or Fetcher(default_cache(), default_mirror(), offline)
+    fetcher = fetcher or default_fetcher(offline=offline)
     try:
-        build(source, Path(data), offline=offline)
+        build(source, Path(data), offline=fetcher.offline)
         fetched = fetcher.get(known[model])
         responses = source.read(fetched, Path(data))
     except SourceUnavailable as error:
@@ -118,8 +143,8 @@ def _result(
         dtype=BY_OTHERS,
         headlines={plain.name: benchmark.headline} if benchmark.headline else {},
     )
-    published_by_row = catalogue().licences[fetched.source.licence].redistribute
-    remarks = (source.settings, *responses.remarks, *(() if published_by_row else (_NOT_BY_ROW,)))
+    licence = () if by_row(fetched.source.licence) else (_NOT_BY_ROW,)
+    remarks = (source.settings, *responses.remarks, *licence)
     note = "\n\n".join(filter(None, (source.note, source.settings, plain.validity)))
     examples = {plain.name: responses.table} if responses.table else {}
     return RunResult(report, examples, {plain.name: note}, remarks)
@@ -135,7 +160,7 @@ def runs(
     ScoringError
         When there is no such source, or its files are not available.
     """
-    fetcher = Fetcher(default_cache(), default_mirror(), offline)
+    fetcher = default_fetcher(offline=offline)
     for model in models(name):
         try:
             yield model, run(name, model, data, resamples=resamples, offline=offline, fetcher=fetcher)

@@ -67,7 +67,15 @@ def paired(
         table, base = (own[benchmark.name] for own in tables)
         chosen = benchmark.items(reports[0].profile, table)
         clusters = joint_clusters(table[benchmark.cluster], base.get(benchmark.cluster))
-        differences += compare(chosen, table, base, clusters, benchmark=benchmark.name, resamples=resamples)
+        differences += compare(
+            chosen,
+            table,
+            base,
+            clusters,
+            benchmark=benchmark.name,
+            resamples=resamples,
+            own_clusters=benchmark.cluster == "id",
+        )
         agreements += agree(benchmark, reports[0].profile, table, base, resamples)
     return Comparison(*reports, tuple(corrected(differences)), tuple(agreements))
 
@@ -325,8 +333,3 @@ def check_examples(folder: Path, benchmark: str, described: Mapping[str, Any]) -
     if checksum and found != checksum:
         raise ScoringError(f"{path} is not the file that results.json describes; score that model again.")
     return path
-
-
-def between(run: Path, base: Path, resamples: int = RESAMPLES) -> Comparison:
-    """The comparison of two runs by their folders (:meth:`RunResult.compare`)."""
-    return load(run).compare(load(base), resamples)

@@ -180,8 +180,9 @@ class Metric:
         the benchmark: continuations that begin alike are one for a share of texts, and not for a probability.
     pieces:
         ``pieces(sums)`` gives smooth scores [..., pieces], of which the value is the smallest or the largest, as
-        ``extreme`` says. A value with such a kink is biased where two pieces are equal, and its bootstrap too; its
-        interval follows from those of the pieces (:func:`scoring.statistics.intervals.of_extreme`).
+        ``extreme`` says, or [..., parts, pieces], of which it is the mean over parts. A value with such a kink is
+        biased where two pieces are equal, and its bootstrap too; its interval follows from those of the pieces
+        (:func:`scoring.statistics.intervals.of_extreme`).
     parts:
         ``parts(sums)`` gives values [..., parts] whose mean is the value, and which are drawn at random as clusters
         are, such as those of several wordings; the interval includes the variance between them.

@@ -52,7 +52,8 @@ HALVES = ("choice_1", "choice_2")
 #: Pairs of columns of the table of agreements: two ways, or the two wordings or halves of the samples of a way.
 PAIRS = (*combinations(WAYS, 2), *((f"{way}_1", f"{way}_2") for way in WAYS[1:]))
 
-_NOTE = """An interval that holds 0 says that no agreement of two ways can be told with so many items. A correlation is
+_NO_TASK = "It compares answers to the same questions, which have tasks of their own."
+_NOTE = """An interval that holds 0 says that so many items show no agreement of two ways. A correlation is
 to be read against the highest that choice allows: where choice does not agree with itself in another wording,
 no way can agree with it. Likelihood and text were asked once and count as without error."""
 #: How to read the ceiling.
@@ -321,7 +322,7 @@ def _agreement(benchmark: Benchmark, number: int) -> dict[str, Any]:
         "joined": joined,
         "groups": groups,
         "metrics": lambda _: [*(metric for pair in PAIRS for metric in _metrics(pair)), *map(_side, WAYS), *study],
-        "headline": types.Headline("", rank, shown=shown, sentence=says),
+        "headline": types.Headline("", rank, shown=shown, sentence=says, no_task=_NO_TASK),
         "contrast": None,
         "sampled": None,
         "note": _NOTE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NoReturn
@@ -60,12 +61,22 @@ def missing(what: str, needed: str = "PROBES_NEEDS_MIRROR") -> NoReturn:
     pytest.skip(what)
 
 
+def system_program(name: str) -> str:
+    """The path of a program of a system package; a test without the mark fails where the package is installed too."""
+    _require_system_mark(name)
+    return shutil.which(name) or missing_package(name)
+
+
 def missing_package(name: str) -> NoReturn:
     """Skips the test because a system package is not installed, or fails it if PROBES_NEEDS_SYSTEM is set."""
+    _require_system_mark(name)
+    missing(f"needs the system package {name}: apt-get install {name}", "PROBES_NEEDS_SYSTEM")
+
+
+def _require_system_mark(name: str) -> None:
     assert name in (ROOT / "tests" / "system-packages.txt").read_text().split("\n")
     if not os.environ.get("PROBES_TESTS_SYSTEM"):
         pytest.fail(f"This test needs the system package {name}; mark it with @pytest.mark.system.", pytrace=False)
-    missing(f"needs the system package {name}: apt-get install {name}", "PROBES_NEEDS_SYSTEM")
 
 
 def mirrored(*names: str) -> dict[str, Fetched]:

@@ -42,6 +42,9 @@ def test_package():
 def test_unmarked_package():
     helpers.missing_package("chromium")
 
+def test_unmarked_program():
+    helpers.system_program("chromium")
+
 @pytest.mark.mirror
 def test_marked():
     raise AssertionError("runs without sources")
@@ -63,12 +66,13 @@ def test_who_asks_without_the_mark_fails_and_what_is_not_tested_is_said_with_the
     assert f"test_upstream - Failed: {reads}" in done.stdout
     needs = "This test needs the system package chromium; mark it with @pytest.mark.system."
     assert f"test_unmarked_package - Failed: {needs}" in done.stdout
+    assert f"test_unmarked_program - Failed: {needs}" in done.stdout
     *_, told, closing = done.stdout.splitlines()
     assert told == (
         "Not tested: 1 tests of the upstream sources (`make test TESTS=mirror` downloads these and runs them), "
         "1 tests of system packages (`apt-get install chromium` as root, then `make test`)."
     )
-    assert "= 5 failed, 1 passed, 2 skipped in " in closing
+    assert "= 6 failed, 1 passed, 2 skipped in " in closing
 
 
 def test_this_machine_may_be_asked():

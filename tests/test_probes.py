@@ -5,18 +5,21 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 import torch
 import typer
+from packaging.requirements import Requirement
 from rich.console import Console
 from typer.testing import CliRunner
 
 import probes
 from builders import datasets
 from cards.options import ended
+from cards.packages import installed_version
 from mitigation import recipes
 from mitigation.summaries import summaries
 from scoring import benchmarks
@@ -89,11 +92,29 @@ def test_the_doctor_needs_a_folder(tmp_path):
 
 
 def test_the_doctor_says_what_is_not_built_and_how_to_build_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(probes, "find_spec", lambda name: None if name == "bitsandbytes" else object())
+    monkeypatch.setattr(
+        probes, "installed_version", lambda requirement: "" if requirement.name == "bitsandbytes" else "9.9"
+    )
     output = " ".join(RUNNER.invoke(probes.app, ["doctor", "--data", str(tmp_path)]).output.split())
     assert "[train] missing: bitsandbytes" in output
     assert f"probes build {' '.join(datasets.names())} --out {tmp_path}" in output
     assert "[score] installed" in output
+
+
+def test_the_doctor_knows_every_package_of_every_extra_of_the_project(tmp_path):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    output = RUNNER.invoke(probes.app, ["doctor", "--data", str(tmp_path)]).output
+    lines = {line.partition("]")[0].removeprefix("["): line for line in output.splitlines() if line.startswith("[")}
+    assert set(lines) == set(project["optional-dependencies"]) - {probes.DEVELOPMENT}
+    for extra, line in lines.items():
+        for requirement in map(Requirement, project["optional-dependencies"][extra]):
+            assert requirement.name == probes.PACKAGE or requirement.name in line, (extra, requirement.name)
+
+
+def test_a_package_that_is_too_old_is_missing():
+    assert installed_version(Requirement("pytest"))
+    assert not installed_version(Requirement("pytest>=9999"))
+    assert not installed_version(Requirement("no-such-package"))
 
 
 def test_packages_of_the_user_do_not_shadow_those_of_the_project(tmp_path):

@@ -39,6 +39,7 @@ score tiny-causal --benchmarks ocugender -> 1 No benchmark is called 'ocugender'
 score tiny-causal --benchmarks occugender,nutral -> 1 No benchmark is called 'nutral' (did you mean 'neutral'?)
 score tiny-causal --prompt debias-7 -> 1 No prompt is called 'debias-7' (did you mean 'debias-6'?)
 score tiny-causal --prompt missing.json -> 1 The prompt file missing.json cannot be read
+mitigate nowhere tiny-causal -> 2 No command is called 'nowhere'; give one of ablation, auto_debias,
 score tiny-causal --data nowhere -> 2 There is no folder nowhere
 score tiny-causal --data nowhere --benchmarks occugender -> 2 There is no folder nowhere
 score tiny-causal --data hub: -> 1 hub: names no organisation of the Hub
@@ -123,6 +124,7 @@ publish . -> 2 Missing option '--repo'
 push -> 2 Missing argument 'DIR'
 push nowhere --org me --dry-run -> 1 nowhere has no built data set
 push nowhere -> 2 Invalid value: --org is ''; name one organisation or user of the Hub
+push nowhere --org "a b" --dry-run -> 2 Invalid value: --org is 'a b'; name one
 push nowhere --org me/too --dry-run -> 2 Invalid value: --org is 'me/too'; name one
 card -> 2 Missing argument 'MODEL'
 card org/name -> 2 Missing argument 'RUN'

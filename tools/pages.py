@@ -383,7 +383,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     from mkdocs.structure.files import File
 
     from tools.real_models.page import files as model_files
-    from tools.real_models.scores import read
+    from tools.real_models.scores import read, read_examples
 
     for name in recipes.names():
         files.append(File.generated(config, f"recipes/{name}.md", content=recipe_page(name)))
@@ -391,6 +391,8 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     for name in ROOT_PAGES:
         text = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
         files.append(File.generated(config, name, content=text))
-    for name, content in model_files(read()).items():
+    collected = read()
+    read_examples(collected)
+    for name, content in model_files(collected).items():
         files.append(File.generated(config, f"real-models/{name}", content=content))
     return files

@@ -1,4 +1,4 @@
-"""The page ``docs/unstereo-models.md``: ``python -m tools.published_models [--data output] [--runs runs]``.
+"""The page ``docs/unstereo-models.md``: ``python -m tools.published_models [--data output]``.
 
 Re-scores the published responses of 28 language models to UnStereoEval and of nine models to StereoSet (pinned; read
 from the mirror ``PROBES_MIRROR`` or downloaded, 170 MB and 15 MB), and writes the page with its figure. The sentences
@@ -15,22 +15,26 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from cards.files import put
-from cards.text import slug
 from cards.verdict import holm, p_of
+from scoring import published
 from scoring.metrics import fairness, stereoset
-from scoring.reproduce import Measured, published
+from scoring.result import RunResult
 from scoring.statistics.stats import RESAMPLES, compare, corrected
 from scoring.types import Difference, Group, Metric, Table
 from tools.pages import ROOT, table
 
 SETS = ("ours-5", "ours-10", "ours-20", "winobias", "winogender")
 PAGE, FIGURE = ROOT / "docs" / "unstereo-models.md", ROOT / "docs" / "models" / "tau.svg"
-Scores = Mapping[str, published.Scores]
+Scores = Mapping[str, Mapping[tuple[str, str], Mapping[str, float]]]
 Examples = Mapping[str, pd.DataFrame]
+
+
+def scores_of(run: RunResult) -> dict[tuple[str, str], dict[str, float]]:
+    """Value and interval of each score of a run, by group and metric."""
+    return {(e.group, e.metric): {"value": e.value, "low": e.low, "high": e.high} for e in run.report.estimates}
 
 
 def number(of: Mapping[str, Any], digits: int = 1) -> str:
@@ -185,23 +189,22 @@ def main() -> None:
     """Writes the page and its figure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=Path("output"))
-    parser.add_argument("--runs", type=Path, default=Path("runs"))
     parser.add_argument("--resamples", type=int, default=RESAMPLES)
     parser.add_argument("--offline", action="store_true")
     options = parser.parse_args()
-    measured = Measured(options.data, options.runs, options.offline, options.resamples, print)
-    measured.build()
-    scores = {name: measured._once("published", "unstereo", name) for name in published.sources("unstereo")}
+    fetcher = published.default_fetcher(offline=options.offline)
+    made: dict[str, dict[str, RunResult]] = {"unstereo": {}, "stereoset": {}}
+    for source, of in made.items():
+        for model in published.models(source):
+            of[model] = published.run(source, model, options.data, resamples=options.resamples, fetcher=fetcher)
+            print(f"{source}: {model}")
+    of_unstereo, official = made.values()
+    scores = {model: scores_of(run) for model, run in of_unstereo.items()}
     scores = dict(sorted(scores.items(), key=lambda item: -sum(item[1][d, "tau@0.5"]["value"] for d in SETS[:3])))
-    made = options.runs / "published"
-    examples = {name: pq.read_table(made / f"unstereo-{slug(name)}.parquet").to_pandas() for name in scores}
+    examples = {model: pd.DataFrame(dict(of_unstereo[model].tables["unstereo"])) for model in scores}
     parts = unstereo_parts(scores, examples, min(options.resamples, 2000))
-    official = {name: measured._once("published", "stereoset", name) for name in published.sources("stereoset")}
-    from scoring.benchmarks.stereoset import score_file
-
-    files = {name: made / f"stereoset-{slug(name)}.parquet" for name in official}
-    tables = {name: score_file(path, options.data)[0][0].table for name, path in files.items()}
-    parts |= stereoset_parts(official, tables)
+    tables = {model: run.tables["stereoset"] for model, run in official.items()}
+    parts |= stereoset_parts({model: scores_of(run) for model, run in official.items()}, tables)
     draw(scores, FIGURE)
     text = (ROOT / "tools" / "templates" / "models.md.j2").read_text(encoding="utf-8")
     import jinja2

@@ -1,8 +1,8 @@
 """The page of tables of the papers, ``docs/tables.md``: ``python -m tools.tables_page [--cells reproduce.json]``.
 
 It is made from the printed tables of :mod:`scoring.reproduce`; a test holds it equal to them. With ``--cells``, the
-file of ``probes reproduce --all --published --out FOLDER``, the small table of what is reached is made again, which
-is in the page and in the README.
+file of ``probes reproduce --all --published --out FOLDER``, the state of every printed number is kept in
+``docs/reached.json``; the small table of what is reached is made from it, which is in the page and in the README.
 """
 
 from __future__ import annotations
@@ -10,19 +10,24 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cards.files import put
-from scoring.reproduce.counts import COUNTS, by_paper
-from scoring.reproduce.measured import Cell
+from scoring.reproduce.counts import COUNTS, row
+from scoring.reproduce.measured import STATES, Cell
 from scoring.reproduce.printed import PAPERS, PrintedTable, paper, printed_tables
 from tools.pages import ROOT, table
 
 PAGE = ROOT / "docs" / "tables.md"
 README = ROOT / "README.md"
+REACHED = ROOT / "docs" / "reached.json"
+#: The letter of each state in :data:`REACHED`.
+LETTERS = dict(zip(STATES, "ewonfp", strict=True))
 _INTRO = ROOT / "tools" / "templates" / "tables.md"
 #: The small table of what is reached, between its marks.
-REACHED = re.compile(r"(?<=<!-- reached -->\n)(.*?)(?=<!-- end of reached -->)", re.DOTALL)
+MARKED = re.compile(r"(?<=<!-- reached -->\n)(.*?)(?=<!-- end of reached -->)", re.DOTALL)
 
 
 def label(of: PrintedTable, part: str) -> str:
@@ -55,21 +60,46 @@ def page() -> str:
     return "\n".join(part for part in parts if part)
 
 
-def reached(cells: list[Cell]) -> str:
+def kept(cells: Sequence[Cell]) -> dict[str, str]:
+    """For each table a letter for the state of each of its numbers, in their order.
+
+    >>> kept([Cell("p", "t", "r", c, 1, m, None, None, v, "") for c, m, v in (("a", 1, "equal"), ("b", 2, "outside"))])
+    {'p/t': 'eo'}
+    """
+    found: dict[str, str] = {}
+    for cell in cells:
+        name = f"{cell.paper}/{cell.table}"
+        found[name] = found.get(name, "") + LETTERS[cell.state]
+    return found
+
+
+def reached(states: Mapping[str, str]) -> str:
     """The small table of how many printed numbers of each paper are in which state."""
-    return table(COUNTS, [list(row) for row in by_paper(cells)]) + "\n"
+    names = {letter: state for state, letter in LETTERS.items()}
+    by_name: dict[str, Counter[str]] = {}
+    for target, letters in states.items():
+        counts = by_name.setdefault(target.partition("/")[0], Counter())
+        counts.update(names[letter] for letter in letters)
+    return table(COUNTS, [list(row(name, counts)) for name, counts in by_name.items()]) + "\n"
+
+
+def read() -> dict[str, str]:
+    """The states that are kept, by table."""
+    states: dict[str, str] = json.loads(REACHED.read_bytes())
+    return states
 
 
 def main() -> None:
-    """Writes the page, and with ``--cells`` the small table too."""
+    """Writes the page, and with ``--cells`` the states and the small table too."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cells", type=Path, help="reproduce.json of all papers from published responses.")
     options = parser.parse_args()
     if options.cells:
-        cells = [Cell(**cell) for cell in json.loads(options.cells.read_bytes())]
+        states = kept([Cell(**cell) for cell in json.loads(options.cells.read_bytes())])
+        put(REACHED, f"{json.dumps(states, indent=1)}\n".encode())
         for path in (_INTRO, README):
             text = path.read_text(encoding="utf-8")
-            put(path, REACHED.sub(lambda _: reached(cells), text).encode())
+            put(path, MARKED.sub(lambda _: reached(states), text).encode())
     put(PAGE, page().encode())
     print(f"The page is {PAGE}.")
 

@@ -21,10 +21,10 @@ import pyarrow.parquet as pq
 from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
 from cards.files import put
-from scoring.reproduce import published
 from scoring.rescore import Answer, rescore
+from scoring.responses import unstereo
 
-PREFIX = "unstereo-development/steps-"
+PREFIX = "unstereo-steps/pythia-6.9b-deduped-step"
 METRICS = ("tau@0.5", "pref_disparity@0.5")
 _COLOURS = ("#0072b2", "#d55e00", "#1b1b3a", "#009e73", "#9a9a9a")
 
@@ -82,12 +82,15 @@ def main() -> None:
     parser.add_argument("--mirror", type=Path, default=default_mirror())
     parser.add_argument("--resamples", type=int, default=2000)
     options = parser.parse_args()
-    built = published.built_rows(options.data)
+    built = [
+        split.whole.select(["id", "word", "natural", "max_pmi_diff"]).to_pandas()
+        for split in unstereo.splits(options.data)
+    ]
     fetcher = Fetcher(default_cache(), options.mirror)
     rows = pd.concat(
         part.assign(step=step)
         for step in steps()
-        for part in published.score_rows(fetcher.get(catalogue().sources[PREFIX + step]).paths, built)
+        for part in unstereo.score_rows(fetcher.get(catalogue().sources[PREFIX + step]).paths, built)
     )
     options.out.mkdir(parents=True, exist_ok=True)
     file = options.out / "steps.parquet"

@@ -301,7 +301,10 @@ def split_subjects(rows: Sequence[Row], share: float, seed: int) -> tuple[list[R
     names = sorted({pairs.held_by(row) for row in rows})
     count = round(share * len(names))
     if share and not 0 < count < len(names):
-        raise MitigationError(f"A share of {share} of {len(names)} subjects cannot be held out; give more pairs, or 0.")
+        raise MitigationError(
+            f"A share of {share} of {len(names)} subjects cannot be held out; "
+            "give more pairs (a larger --limit), or --held-out 0."
+        )
     # Subjects are drawn, not rows, so that no wording of a held-out subject is trained.
     order = np.random.default_rng(seed).permutation(len(names))
     held_out = {names[n] for n in order[:count]}

@@ -265,7 +265,7 @@ def split_pairs(
     trained = [pair for pair in pairs if not words & set(pair)]
     if not trained or (share and not held):
         raise MitigationError(
-            f"A share of {share} of {len(pairs)} pairs of words cannot be held out; give more pairs, or 0."
+            f"A share of {share} of {len(pairs)} pairs of words cannot be held out; give more pairs, or --held-out 0."
         )
     return trained, held
 

@@ -28,7 +28,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from cards.answer_key import answer_key, key_digest
 from cards.files import replacing
 from mitigation.errors import MitigationError
-from mitigation.recipe import Job
+from mitigation.recipe import WITHOUT_EFFECT, Job
 from scoring.adapters.attach import quiet
 from scoring.answering import PACKAGE, package_version
 from scoring.inference.batching import out_of_memory, padded
@@ -128,7 +128,11 @@ class TrainingState:
 
 
 def checkpoint_path(job: Job[Any], name: str = "") -> Path:
-    """The file of a training's state, next to ``out``; its name depends on the recipe, model, settings and data."""
+    """The file of a training's state, next to ``out``; its name depends on the recipe, model, settings and data.
+
+    A run that goes on with more or less free memory reads the same file (:data:`mitigation.recipe.WITHOUT_EFFECT`).
+    """
+    deciding = {name: value for name, value in asdict(job.settings).items() if name not in WITHOUT_EFFECT}
     # Another model, setting or version of the data or of the package has another file, so no state is mixed up.
     key = answer_key(
         job.model.name,
@@ -136,7 +140,7 @@ def checkpoint_path(job: Job[Any], name: str = "") -> Path:
         files=job.model.files,
         adapter=job.model.adapter,
         dtype=job.model.dtype,
-        settings=asdict(job.settings),
+        settings=deciding,
         data=dict(job.data.versions),
         **{PACKAGE: package_version()},
     )

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from cards.files import LOCK, locked, refuse_strays, strays
 from cards.terminal import show
 from cards.text import without_home
-from pmi.counting.corpus import Format
+from pmi.counting.corpus import Format, shards
 from pmi.counting.counts import CountsSummary
 from pmi.types import Boundary, TableError
 
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 #: Files of the folder of finished files: their tables, also unfinished ones, logs of a cluster, and the lock.
 _PART = re.compile(rf"\.?[0-9a-f]{{64}}\.parquet(\.\w+)?|logs-[0-9a-f]{{12}}/.*|{re.escape(LOCK)}", re.DOTALL)
+
+_EACH_LINE = (
+    "Each line of a text file is a record, which no window crosses; with --format document a file is one record."
+)
 
 
 def main(
@@ -44,7 +48,8 @@ def main(
     name: Annotated[str, typer.Option(help="The name of the corpus in the table.")] = "",
     field: Annotated[str, typer.Option(help="The field with the text, in JSON lines and Parquet.")] = "text",
     form: Annotated[
-        Format | None, typer.Option("--format", help="The format of files whose names do not say it.")
+        Format | None,
+        typer.Option("--format", help="The format of all files: text has a record a line, a document is one record."),
     ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Number of processes; by default one per core.")] = None,
     engine: Annotated[
@@ -99,6 +104,8 @@ def main(
         shutil.rmtree(work_folder)
     show(errors, summary.totals.losses)
     show(Console(), [_summary_text(summary, out)])
+    if any(shard.format == "text" for shard in shards(corpus, form)):
+        show(Console(), [_EACH_LINE])
 
 
 def _cluster_runner(engine: str, options: list[str]) -> Runner | None:

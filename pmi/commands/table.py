@@ -3,7 +3,7 @@
 import functools
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,7 +20,7 @@ from pmi.analysis.table import Agreement, agreement, column_statistics
 from pmi.analysis.table import table as pmi_table
 from pmi.counting.counts import Counts
 from pmi.files import WRITABLE, write_rows
-from pmi.types import PAIRS_METAVAR, parse_pairs
+from pmi.types import PAIRS_METAVAR, GenderedPair, parse_pairs
 
 
 def main(
@@ -48,17 +48,12 @@ def main(
     rows = pmi_table(table, chosen_pairs, min_count)
     show(console, [description(table, rows, min_count)])
     console.print(statistics_table(column_statistics(rows)))
-    if top and (extremes := _extremes_table(rows, top, table.rule.gendered)):
-        console.print(extremes)
-        first = chosen_pairs[0]
-        show(console, [f"δ above 0 is nearer to {first.first}, below 0 nearer to {first.second}."])
+    if top:
+        _show_extremes(console, rows, top, table.rule.gendered, chosen_pairs[0])
     pair_agreement = None
     if compare != "none":
         compared_pairs = table.counted_pairs() if compare == "all" else parse_pairs(compare)
-        progress = functools.partial(track, description="Comparing pairs", console=Console(stderr=True), transient=True)
-        pair_agreement = agreement(table, compared_pairs, min_count, progress)
-        no_agreement = "The pairs have no agreement: no pair has a δ."
-        console.print(agreement_table(pair_agreement) if pair_agreement.pairs else no_agreement)
+        pair_agreement = _show_agreement(console, table, compared_pairs, min_count)
     if out:
         write_rows(rows, out)
         show(console, [f"Words in {out}: {len(rows):,}."])
@@ -66,20 +61,43 @@ def main(
         from pmi.analysis.plots import write
 
         figures = write(plots, rows, chosen_pairs[0], pair_agreement, image_format)
-        show(console, [f"Figures: {', '.join(map(str, figures))}." if figures else "No figure: no word has a δ."])
+        if figures:
+            show(console, [f"Figures: {', '.join(map(str, figures))}."])
+        else:
+            show(console, ["No figure: no word has a δ."])
+
+
+def _show_extremes(console: Console, rows: pa.Table, top: int, gendered: Sequence[str], pair: GenderedPair) -> None:
+    extremes = _extremes_table(rows, top, gendered)
+    if extremes:
+        console.print(extremes)
+        show(console, [f"δ above 0 is nearer to {pair.first}, below 0 nearer to {pair.second}."])
+
+
+def _show_agreement(console: Console, table: Counts, pairs: Sequence[GenderedPair], min_count: int) -> Agreement:
+    # The bar goes to stderr, so that stdout has the table alone.
+    progress = functools.partial(track, description="Comparing pairs", console=Console(stderr=True), transient=True)
+    pair_agreement = agreement(table, pairs, min_count, progress)
+    if pair_agreement.pairs:
+        console.print(agreement_table(pair_agreement))
+    else:
+        console.print("The pairs have no agreement: no pair has a δ.")
+    return pair_agreement
 
 
 def description(counts: Counts, rows: pa.Table, min_count: int) -> str:
     """What was counted, and by what rule."""
     rule, totals = counts.rule, counts.totals
     condition = f" that occur at least {min_count:,} times" if min_count > 1 else ""
-    absent = [word for word in rule.gendered if not counts.count_of(word)]
     lines = [
         f"{rule.corpus}: {totals.words:,} word tokens, {len(counts.words):,} different words; "
         f"{len(rows):,} words{condition} are in the table.",
         f"Window of {rule.window} words, {totals.pairs:,} pairs of words; stop words: {rule.stop_words}.",
     ]
-    return "\n".join(lines + [f"Gendered words that do not occur: {', '.join(absent)}."] * bool(absent))
+    absent = [word for word in rule.gendered if not counts.count_of(word)]
+    if absent:
+        lines.append(f"Gendered words that do not occur: {', '.join(absent)}.")
+    return "\n".join(lines)
 
 
 def statistics_table(columns: Sequence[Any]) -> Table:
@@ -87,27 +105,33 @@ def statistics_table(columns: Sequence[Any]) -> Table:
     names = ("", "words", "share", "mean", "sd", "5 %", "median", "95 %")
     rows = []
     for column in columns:
-        values = (decimals(number, 2) for number in (column.mean, column.sd, column.low, column.median, column.high))
-        rows.append((column.name, f"{column.n_defined:,}", formatted(column.share, ".1%"), *values))
+        statistics_of_column = (column.mean, column.sd, column.low, column.median, column.high)
+        row = [column.name, f"{column.n_defined:,}", formatted(column.share, ".1%")]
+        row += [decimals(number, 2) for number in statistics_of_column]
+        rows.append(row)
     return text_table(names, rows, "Distributions", numbers=names)
 
 
 def _extremes_table(rows: pa.Table, top: int, gendered: Sequence[str]) -> Table | None:
     """The words with the highest and the lowest δ, without the gendered words; None when no other word has one."""
-    others = pc.and_(pc.is_valid(rows["delta"]), pc.invert(pc.is_in(rows["word"], pa.array(gendered, pa.string()))))
     # Gendered words would fill both ends.
+    is_gendered = pc.is_in(rows["word"], pa.array(gendered, pa.string()))
+    others = pc.and_(pc.is_valid(rows["delta"]), pc.invert(is_gendered))
     ordered = rows.filter(others).sort_by([("delta", "descending"), ("word", "ascending")])
     if not len(ordered):
         return None
-    ends = ordered.slice(0, top), ordered.take(list(range(len(ordered) - 1, -1, -1))[:top])
-    pairs = zip(*(end.to_pylist() for end in ends), strict=True)
+    highest = ordered.slice(0, top).to_pylist()
+    # Of the last rows the lowest δ comes first.
+    lowest = ordered.slice(max(len(ordered) - top, 0)).to_pylist()[::-1]
+    cells = []
+    for high, low in zip(highest, lowest, strict=True):
+        cells.append(_cells(high) + _cells(low))
     columns = ("highest", "δ", "count", "lowest", "δ", "count")
-    rows = [[*_cells(high), *_cells(low)] for high, low in pairs]
-    return text_table(columns, rows, "Extremes of δ", numbers=("δ", "count"))
+    return text_table(columns, cells, "Extremes of δ", numbers=("δ", "count"))
 
 
-def _cells(row: dict[str, object]) -> Iterable[str]:
-    return str(row["word"]), f"{row['delta']:+.2f}", f"{row['count']:,}"
+def _cells(row: dict[str, object]) -> list[str]:
+    return [str(row["word"]), f"{row['delta']:+.2f}", f"{row['count']:,}"]
 
 
 def agreement_table(agreement: Agreement) -> Table:
@@ -116,8 +140,10 @@ def agreement_table(agreement: Agreement) -> Table:
     columns = ("pair", "words", f"τ with {names[0]}", "words in both", "median τ")
     rows = []
     for i, name in enumerate(names):
+        # Without the agreement of the pair with itself, which is 1.
         others = [tau for j, tau in enumerate(agreement.tau[i]) if j != i and math.isfinite(tau)]
         median = statistics.median(others) if others else math.nan
-        n_words, n_shared = (f"{agreement.n_words[j, i]:,}" for j in (i, 0))
+        n_words = f"{agreement.n_words[i, i]:,}"
+        n_shared = f"{agreement.n_words[0, i]:,}"
         rows.append((name, n_words, decimals(agreement.tau[0, i], 2), n_shared, decimals(median, 2)))
     return text_table(columns, rows, "Agreement of pairs (Kendall)", numbers=columns[1:])

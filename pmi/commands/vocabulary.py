@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from functools import partial
 from itertools import compress
+from operator import eq
 from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
 import pyarrow as pa
 import typer
+from rich.console import Console
 from rich.table import Table
 
 from cards.terminal import show, terminal, text_table
@@ -16,7 +18,7 @@ from pmi import vocabulary, wordnet
 from pmi.analysis.lookup import TABLE_HELP, delta_table, read_counts
 from pmi.files import WRITABLE, read_rows, text_column, write_rows
 from pmi.types import PAIRS_HELP, PAIRS_METAVAR, SHE_HE, FloatArray, IntArray, parse_pairs
-from pmi.vocabulary import CONFIDENCE, SEEDS, EnglishTest, VocabularyError, WordPool, sample_words
+from pmi.vocabulary import CONFIDENCE, SEEDS, Anchors, EnglishTest, VocabularyError, WordPool, sample_words
 
 _TESTS = ("fasttext", "wordnet")
 
@@ -72,42 +74,69 @@ def main(
     if profile == "paper":
         # As the draw of UnStereoEval did; its quantile was that of all words, so the count is given.
         ascii_only = np.array([word.isascii() for word in words], dtype=np.bool_)
-        words, counts, values = list(compress(words, ascii_only)), counts[ascii_only], values[ascii_only]
-        floor = vocabulary.PUBLISHED_FLOOR if floor is None else floor
+        words = list(compress(words, ascii_only))
+        counts = counts[ascii_only]
+        values = values[ascii_only]
+        if floor is None:
+            floor = vocabulary.PUBLISHED_FLOOR
     choose = partial(vocabulary.neutral_words, words, counts, values, quantile=quantile, max_delta=width)
     pool = choose(tests, min_count=floor)
     if drawn:
-        given = [text_column(read_rows(path), "word", path) for path in drawn]
-        names, members = choose([], min_count=pool.min_count).words, set(pool.words)
-        anchors = vocabulary.anchors(names, given, chosen_seeds, pool_size)
-        gaps = anchors.differences(np.array([word in members for word in names], dtype=np.bool_))
-        exact = int((gaps == 0).sum())
-        show(console, [f"Gaps between sampled words that have the published number of words: {exact} of {len(gaps)}."])
-        # Each gap is filled with words that pass a sure test, then with the most probable ones of English.
-        score = np.zeros(len(names))
-        for name, test in zip(test_names, tests, strict=True):
-            if name != "fasttext":
-                score[test(names)] = 1
-        n_sure, others = int(score.sum()), np.flatnonzero(score == 0)
-        score[others] = vocabulary.english_probabilities([names[row] for row in others], model)
-        fitted = tuple(compress(names, anchors.fitted(score)))
-        equal = len(members & set(fitted))
-        show(console, [f"Fitted pool: {len(fitted):,} words, {equal:,} of the {len(members):,} that pass."])
-        show(console, [f"Of its words {len(fitted) - n_sure:,} are chosen by the probability of English alone."])
-        pool = WordPool(fitted, pool.n_after | {"fitted": len(fitted)}, pool.min_count)
-        again = sample_words(pool.words, chosen_seeds, len(given[0]))
-        equal = sum(a == b for one, two in zip(again, given, strict=True) for a, b in zip(one, two, strict=True))
-        show(console, [f"Sampled words that are equal to those of --drawn: {equal:,} of {sum(map(len, given)):,}."])
+        samples = [text_column(read_rows(path), "word", path) for path in drawn]
+        # Only a test of a dictionary is sure; fastText gives a probability.
+        sure_tests = [test for name, test in zip(test_names, tests, strict=True) if name != "fasttext"]
+        names = choose([], min_count=pool.min_count).words
+        anchors = vocabulary.anchors(names, samples, chosen_seeds, pool_size)
+        pool = _fitted_pool(console, pool, names, anchors, sure_tests, model)
+        _show_equal_words(console, sample_words(pool.words, chosen_seeds, len(samples[0])), samples)
     console.print(filter_table(pool))
     if out:
         write_rows(_pool_rows(pool, words, counts, values), out)
         show(console, [f"Words in {out}: {len(pool.words):,}."])
     if sample:
-        samples = dict(zip(chosen_seeds, sample_words(pool.words, chosen_seeds, size), strict=True))
-        sampled = [word for words in samples.values() for word in words]
-        seed_column = [seed for seed, words in samples.items() for _ in words]
+        sampled: list[str] = []
+        seed_column: list[int] = []
+        for seed, sampled_words in zip(chosen_seeds, sample_words(pool.words, chosen_seeds, size), strict=True):
+            sampled += sampled_words
+            seed_column += [seed] * len(sampled_words)
         write_rows(pa.table({"word": sampled, "seed": seed_column}), sample)
         show(console, [f"Sampled words in {sample}: {len(sampled):,}, {len(set(sampled)):,} of them different."])
+
+
+def _fitted_pool(
+    console: Console,
+    pool: WordPool,
+    names: Sequence[str],
+    anchors: Anchors,
+    sure_tests: Sequence[EnglishTest],
+    model: Path | None,
+) -> WordPool:
+    """The pool that agrees with published samples, and in the terminal how it differs from the words that pass."""
+    passed = set(pool.words)
+    gaps = anchors.differences(np.array([word in passed for word in names], dtype=np.bool_))
+    n_equal_gaps = int((gaps == 0).sum())
+    show(console, [f"Gaps between sampled words with the published number of words: {n_equal_gaps} of {len(gaps)}."])
+    # Each gap is filled with words that pass a sure test, then with the most probable ones of English.
+    score = np.zeros(len(names))
+    for test in sure_tests:
+        score[test(names)] = 1
+    n_sure = int(score.sum())
+    others = np.flatnonzero(score == 0)
+    score[others] = vocabulary.english_probabilities([names[row] for row in others], model)
+    fitted = tuple(compress(names, anchors.fitted(score)))
+    n_both = len(passed & set(fitted))
+    show(console, [f"Fitted pool: {len(fitted):,} words, {n_both:,} of the {len(passed):,} that pass."])
+    show(console, [f"Of its words {len(fitted) - n_sure:,} are chosen by the probability of English alone."])
+    return WordPool(fitted, pool.n_after | {"fitted": len(fitted)}, pool.min_count)
+
+
+def _show_equal_words(console: Console, drawn: Sequence[Sequence[str]], published: Sequence[Sequence[str]]) -> None:
+    """How many words a draw from the fitted pool has at the places of the published samples."""
+    n_words = n_equal = 0
+    for words, published_words in zip(drawn, published, strict=True):
+        n_words += len(published_words)
+        n_equal += sum(map(eq, words, published_words))
+    show(console, [f"Sampled words that are equal to those of --drawn: {n_equal:,} of {n_words:,}."])
 
 
 def english_tests(
@@ -161,10 +190,12 @@ def _pool_rows(pool: WordPool, words: Sequence[str], counts: IntArray, values: F
 
 def filter_table(pool: WordPool) -> Table:
     """How many words each filter left."""
-    rows, before = [], next(iter(pool.n_after.values()))
+    rows = []
+    before = next(iter(pool.n_after.values()))
     for name, left in pool.n_after.items():
         label = f"{name} (more than {pool.min_count:g} times)" if name == "frequent" else name
-        rows.append((label, f"{left:,}", f"{left / before:.1%}" if before else "–"))
+        share = f"{left / before:.1%}" if before else "–"
+        rows.append((label, f"{left:,}", share))
         before = left
     columns = ("", "words", "of those before")
     return text_table(columns, rows, "Words that pass", numbers=columns)

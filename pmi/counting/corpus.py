@@ -9,7 +9,8 @@ from typing import Literal
 from cards.files import file_sha256
 from pmi.types import PmiError, first_line
 
-Format = Literal["text", "json", "parquet"]
+#: What a file holds. Each line of ``text`` is a record, and a ``document`` is one record.
+Format = Literal["text", "document", "json", "parquet"]
 
 _FORMATS: dict[str, Format] = {
     ".txt": "text",

@@ -232,9 +232,11 @@ def merge_files(parts: Sequence[Counts | str | Path], path: str | Path) -> Count
     Raises
     ------
     TableError
-        As :func:`merge`.
+        As :func:`merge`, and when no word was counted; a table at the path stays as it was.
     """
     words, word_counts, pair_rows, rule, totals = _sum(parts)
+    if not totals.words:
+        raise TableError(f"No word was counted in {rule.corpus}; give files with text.")
     write_counts(path, words, word_counts, pair_rows, rule, totals)
     present = set(words.filter(pc.is_in(words, value_set=pa.array(rule.gendered, pa.string()))).to_pylist())
     return CountsSummary(len(words), totals, tuple(word for word in rule.gendered if word not in present))

@@ -27,7 +27,9 @@ from pmi.words import TOKENIZER, stop_words
 
 #: The words whose co-occurrence is counted by default. The most frequent come first, because their columns are
 #: written most often.
-GENDERED_WORDS = tuple(dict.fromkeys((*"she he her his him they them their".split(), *THEY_FORMS, *words_of())))
+GENDERED_WORDS = tuple(
+    dict.fromkeys(["she", "he", "her", "his", "him", "they", "them", "their", *THEY_FORMS, *words_of()])
+)
 
 #: Receives the number of bytes of files that have been read, and the number of all bytes.
 Progress = Callable[[int, int], None]
@@ -101,13 +103,14 @@ def count(
     stop:
         The stop words: ``clean``, ``nltk``, ``none``, or a list of words. A gendered word is never a stop word.
     boundary:
-        What a window does not cross: a ``record`` (a row, a whole file of plain text), a ``line``, or ``none``.
+        What a window does not cross: a ``record`` (a row, or a line of plain text), a ``line``, or ``none``.
     name:
         The name of the corpus in the table; by default the names of the files.
     field:
         The field that holds the text, in JSON lines, Parquet and mappings.
     format:
-        ``text``, ``json`` or ``parquet``, when the names of files do not say it.
+        ``text`` (each line is a record), ``document`` (a file of plain text is one record), ``json`` or
+        ``parquet``, when the names of files do not say it. Files that end in ``.txt`` are ``text``.
     strict:
         Whether to stop at what cannot be read or is not valid UTF-8, instead of reporting it.
     jobs:

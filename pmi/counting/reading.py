@@ -8,6 +8,7 @@ import bz2
 import codecs
 import json
 import lzma
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ MAX_LINE = 1 << 26
 MAX_WINDOW = 1 << 27
 
 _BLOCK = 1 << 20
+_LINE_ENDS = re.compile(rb"[\r\n]+")
 _ROWS_PER_BATCH = 256
 # Compressed input is read in small pieces, because a few bytes may expand to many.
 _COMPRESSED_PIECE = 1 << 11
@@ -77,7 +79,12 @@ def read(
                 progress(shard.size)
                 return
             pieces = _decompressed(shard.address, file, report, progress, max_window)
-            yield from _text(pieces) if shard.format == "text" else _json(shard.address, pieces, field, report)
+            if shard.format == "text":
+                yield from _lines(pieces)
+            elif shard.format == "document":
+                yield from _document(pieces)
+            else:
+                yield from _json(shard.address, pieces, field, report)
     except OSError as error:
         raise CorpusError(f"{shard.address} cannot be read ({first_line(error)}); check the file and access.") from None
 
@@ -155,7 +162,26 @@ def _decompressed(
         report(f"{address} ends in the middle of its compressed stream; the part before was counted.")
 
 
-def _text(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    r"""Each line of plain text is a record, as each line of JSON is; empty lines are none.
+
+    >>> list(_lines([b"She saw it.\n\nHe", b" did.\n"]))
+    [b'She saw it.\xffHe did.\xff']
+    """
+    at_start = True
+    for block in _blocks(pieces):
+        records = _LINE_ENDS.sub(RECORD_END, _without_record_ends(block))
+        if at_start:
+            # The lines before this block have ended, so ends at its beginning are those of empty lines.
+            records = records.removeprefix(RECORD_END)
+        if records:
+            yield records
+            at_start = records.endswith(RECORD_END)
+    if not at_start:
+        yield RECORD_END
+
+
+def _document(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """A file of plain text is one record."""
     for block in _blocks(pieces):
         yield _without_record_ends(block)
@@ -200,10 +226,10 @@ def _json(address: str, pieces: Iterable[bytes], field: str, report: Report) -> 
         lines_before += len(lines)
         any_text = any_text or bool(texts)
         if lines_by_fault and not any_text:
-            fault, (first, *_) = next(iter(lines_by_fault.items()))
-            raise CorpusError(f"{address} line {first} {fault}; name the field that holds the text.")
+            fault, numbers = next(iter(lines_by_fault.items()))
+            raise CorpusError(f"{address} line {numbers[0]} {fault}; name the field that holds the text.")
         if texts:
-            yield RECORD_END.join((*texts, b""))
+            yield RECORD_END.join(texts) + RECORD_END
     for fault, numbers in lines_by_fault.items():
         report(f"{address} has {len(numbers)} lines left out, the first of them line {numbers[0]}, which {fault}.")
 
@@ -227,7 +253,8 @@ def _line_blocks(pieces: Iterable[bytes]) -> Iterator[bytes | None]:
             rest = []
         else:
             first = 0
-        if lines := b"".join((*rest, block[first:end])):
+        lines = b"".join(rest) + block[first:end]
+        if lines:
             yield lines
         rest, size = [block[end:]], len(block) - end
     if size > MAX_LINE:

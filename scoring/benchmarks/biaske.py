@@ -127,6 +127,8 @@ BENCHMARK = types.Benchmark(
         sentence=of_row("biaske", "ss"),
         leaning=("ss", "prefers the opposite of the stereotype", "prefers the stereotype"),
         column="stereotype preferred, % of pairs",
+        # Of two objects of a fact one is right.
+        task=(FACTS, "fact_accuracy", 50.0),
         names={
             "weat": "WEAT",
             "winobias": "WinoBias",

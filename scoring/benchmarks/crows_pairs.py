@@ -40,6 +40,7 @@ BENCHMARK = _crows.benchmark(
         sentence=of_row("crows_pairs", "ss"),
         leaning=("ss", "prefers the opposite of the stereotype", "prefers the stereotype"),
         column="stereotype preferred, % of pairs",
+        no_task="No sentence of a pair is the right one, so there is no value by chance.",
     ),
     tasks=(
         HarnessTask("", _REPORTED, _CLEAN),

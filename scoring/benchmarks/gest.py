@@ -152,6 +152,7 @@ BENCHMARK = types.Benchmark(
         side=of_row("gest", "log_ratio"),
         leaning=("log_ratio", "leans to female speakers", "leans to male speakers"),
         column="male speaker in stereotypes about men, ratio of odds",
+        no_task="A sentence does not say the gender of its speaker, so no answer is right.",
     ),
     score_file=score_file,
 )

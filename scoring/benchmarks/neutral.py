@@ -4,8 +4,8 @@ From *Disclosure and Mitigation of Gender Bias in LLMs* (Dong et al., 2024) and 
 Implicit Gender Bias through LLM Conditional Text Generation* (Dong et al., 2023). Each prompt ``My
 friend …, and`` is continued greedily by 50 tokens, and the probabilities of the 20 forms of *she* and
 *he* as its first token are kept. For shares of texts, continuations that begin with the same five words
-are one cluster: a small model gives many prompts one answer, which counts as one. Probabilities and
-comparisons have one cluster for each prompt. In a chat the prompt is the user's turn,
+are one cluster: a small model gives many prompts one answer, which counts as one. A comparison has the
+clusters of both runs. Probabilities have one cluster for each prompt. In a chat the prompt is the user's turn,
 and the continuation and its first token are those of the response; the papers have no chat.
 """
 
@@ -95,6 +95,7 @@ def metrics(_: str) -> Sequence[types.Metric]:
         pronouns.ratio_of("female"),
         pronouns.ratio_of("male"),
         *(gas.share(name) for name in gas.CLASSES),
+        gas.share_refused(),
     )
     # Texts that begin alike depend on each other; probabilities of pronouns do not depend on the text.
     return [replace(one, cluster="opening") if one.name.startswith(OF_TEXT) else one for one in every]
@@ -129,6 +130,7 @@ BENCHMARK = types.Benchmark(
         leaning=("friend_female", "leans male", "leans female"),
         side=of_row("neutral", "friend_female"),
         column="share of continuations with a gendered pronoun",
+        no_task="A continuation is neither right nor wrong, and nothing says how many are gendered by chance.",
     ),
     needs=lambda _profile, _context: frozenset({"logprobs", "generation"}),
     sampled=types.Sampled(

@@ -176,6 +176,7 @@ BENCHMARK = types.Benchmark(
         leaning=("gender_gap", "leans female", "leans male"),
         side=of_row("occugender", "gender_gap"),
         column="P(female) follows the labour market, correlation",
+        no_task="A question does not say the gender, so no answer is right; the row says the mass of all answer words.",
     ),
     sampled=types.Sampled(
         question=_question,

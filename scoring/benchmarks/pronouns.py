@@ -87,5 +87,7 @@ BENCHMARK = types.Benchmark(
         shown="neopronouns",
         sentence=of_row("pronouns", "consistency"),
         column="declared neopronoun kept, % of sentences",
+        # Each of six pronouns is declared equally often, so one that is always chosen is right in a sixth.
+        task=("declared", "consistency", 100 / 6),
     ),
 )

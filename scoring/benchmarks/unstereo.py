@@ -216,6 +216,7 @@ BENCHMARK = types.Benchmark(
         leaning=("pref_disparity@0.5", "leans male", "leans female"),
         side=of_row("unstereo", "pref_disparity@0.5"),
         column="she and he equally likely, % of neutral sentences",
+        no_task="Both sentences of a pair are right, so there is no value by chance.",
     ),
     needs=lambda profile, context: frozenset({"logprobs", "padding"} if _padded(profile, context) else {"logprobs"}),
     contrast=types.Contrast(

@@ -85,6 +85,7 @@ BENCHMARK = types.Benchmark(
         leaning=("gender_gap", "leans female", "leans male"),
         side=of_row("winogenerated", "gender_gap"),
         column="P(she) follows the labour market, correlation",
+        no_task="A sentence does not say the gender of the person, so no pronoun is right.",
     ),
     contrast=types.Contrast(
         ("female", "male"),

@@ -18,10 +18,10 @@ from scoring.types import ScoringError
 
 def show_comparison(run: Path, base: Path, out: Path, resamples: int, console: Console, *, verbose: bool) -> Comparison:
     """Writes the comparison of two runs into a folder and prints its headlines; with ``verbose`` every metric."""
+    from scoring.api import compare as compared_runs
     from scoring.report import write_comparison
-    from scoring.result import between
 
-    compared = between(run, base, resamples)
+    compared = compared_runs(run, base, resamples)
     write_comparison(out, compared)
     for part in comparison(compared, verbose=verbose):
         if isinstance(part, str):

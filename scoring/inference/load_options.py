@@ -107,7 +107,7 @@ class LoadOptions:
         model = str(BUNDLED.get(self.model, self.model))
         # What says whether the model may be loaded is read before its weights are fetched.
         small = ["config.json", "adapter_config.json", "tokenizer_config.json"]
-        folder = checkpoint.fetched(model, self.revision, small)
+        folder = checkpoint.fetched(model, self.revision, small, BUNDLED)
         return folder, checkpoint.config(folder, model)
 
     def fetched(self) -> tuple[Path, Kind]:

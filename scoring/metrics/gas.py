@@ -11,7 +11,9 @@ from typing import Literal, get_args
 import numpy as np
 
 from builders.text.words import plain
+from scoring.answers import declines
 from scoring.metrics import sums
+from scoring.metrics.friend import continuation_of
 from scoring.metrics.texts import texts
 from scoring.types import Floats, Metric, Table
 
@@ -88,6 +90,21 @@ def gas_gap() -> Metric:
 
     final, more = lambda added: abs(sums.ratio(added)), texts("gas", "gas_gap")
     return sums.proportion("gas_gap", columns, 0, final=final, absolute=True, pieces=pieces, extreme="largest", **more)
+
+
+def share_refused() -> Metric:
+    """The share of continuations in which the model declines to go on, whatever their class.
+
+    >>> table = {"text": np.array(["I'm sorry, I can't help with that.", "she sings"]), "prompt": np.array(["", ""])}
+    >>> share_refused().value(table, np.ones((1, 2)))
+    array([0.5])
+    """
+
+    def refused(table: Table) -> Floats:
+        texts_of = zip(table["text"].tolist(), table["prompt"].tolist(), strict=True)
+        return np.array([declines(continuation_of(text, prompt)) for text, prompt in texts_of], dtype=np.float64)
+
+    return sums.share("share_refused", refused, None, **texts("gas", "share_refused"))
 
 
 def share(of: GenderClass) -> Metric:

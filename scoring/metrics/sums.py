@@ -123,10 +123,10 @@ def mean_over(metric: Metric, by: str, name: str, reading: str, **more: Any) -> 
         # Each part counts once, and its examples by their share of it.
         return side_by_side(of, weights) / np.where(total > 0, total, 1)[codes][:, None]
 
-    rare = None if metric.events is None else events
-    return replace(
-        metric, name=name, columns=columns, final=final, reading=reading, sd=None, events=rare, pieces=None, **more
-    )
+    # The mean size of several signed shares is none of one signed share.
+    rare = None if metric.events is None or metric.absolute else events
+    mean_of = replace(metric, name=name, columns=columns, final=final, reading=reading, sd=None)
+    return replace(mean_of, events=rare, absolute=False, **more)
 
 
 def centred(values: Floats) -> Floats:

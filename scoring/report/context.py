@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Sequence
 
 from cards.results import Key
+from cards.sentences import say
 from scoring import benchmarks
 from scoring.inference.load_options import BUNDLED
 from scoring.report.headlines import AT_CHANCE, UNCLEAR, headline_scores
@@ -35,26 +36,19 @@ def next_steps(report: Report, run: str = "") -> list[str]:
     leaning = {headline.leaning for headline in headline_scores(report)} - {"", AT_CHANCE, UNCLEAR}
     steps = []
     if scored and lacking and not run:
-        steps += [
-            f"`probes build {' '.join(lacking)}` makes the data of the others, and `probes score {model}` scores them."
-        ]
+        steps.append(say("next.data", sets=" ".join(lacking), model=model))
     if report.partial:
-        steps += [f"`probes score {model}` without `--limit` scores all rows."]
+        steps.append(say("next.rows", model=model))
     if report.environment.get("engine") == BY_OTHERS:
-        steps += [f"`probes compare {folder} OTHER` compares this model with another one of the same source{which}."]
+        steps.append(say("next.other", folder=folder, which=which))
     elif report.model in BUNDLED:
-        steps += [
-            f"`probes score ORG/MODEL --beside {folder}` scores a real model, and shows this run beside it{which}."
-        ]
+        steps.append(say("next.real", folder=folder, which=which))
     elif report.adapter:
-        steps += [
-            f"`probes compare {folder} BASE` says whether this run is nearer to the ideal than that of the model alone"
-            f" ({'RUN is the folder of this page, ' * (not run)}BASE that of the other run)."
-        ]
+        steps.append(say("next.base", folder=folder, which="" if run else "RUN is the folder of this page, "))
     elif leaning:
-        steps += [f"`probes mitigate table {model}` tries the recipes against bias and says what each costs."]
+        steps.append(say("next.mitigate", model=model))
     else:
-        steps += [f"`probes score OTHER --beside {folder}` shows this run beside another model{which}."]
+        steps.append(say("next.beside", folder=folder, which=which))
     return steps
 
 

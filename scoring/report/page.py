@@ -156,6 +156,7 @@ def page(
         coverage=coverage(report),
         printed=printed(report),
         others=[described(run) for run in others],
+        numbered=[f"{number} {described(run)}" for number, run in enumerate(others, 1)],
         beside={h.estimate.key: beside(h.estimate, report, others) for h in headlines},
         bundled=report.model in BUNDLED,
         next_steps=next_steps(report),

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from matplotlib.axes import Axes
 
 import cards.results
+import scoring.published
 from cards.draw import DOTTED, PALETTE, canvas, image, interval, styled
 from cards.stored import Stored, number
 from cards.text import slug
@@ -239,12 +240,16 @@ def swept_panels(content: Mapping[str, Any]) -> list[Panel]:
 
 def _scores(entry: Mapping[str, Any], found: Measured, model: str) -> Iterator[tuple[Any, str, str, Numbers]]:
     """Model or thousands of training steps, the labels of group and metric, the numbers."""
-    sources = published.sources(entry["published"]) if "published" in entry else ()
-    for of, group, metric in product(sources, entry["groups"], entry["metrics"]):
-        place = {"group": entry["groups"][group][0], "metric": entry["metrics"][metric], "label": of, "model": of}
+    models = scoring.published.models(entry["published"]) if "published" in entry else ()
+    for of, group, metric in product(sorted(models, key=_thousands), entry["groups"], entry["metrics"]):
+        if of.endswith("-intervened"):
+            continue  # it is another model than the one whose training the steps are of
         with suppress(UnreachableError):  # the files of some models are not everywhere
-            value, low, high, _ = found(place | dict.fromkeys(("published", "benchmark"), entry["published"]))
-            yield int(of) / 1000 if of.isdecimal() else of, group, metric, (value, low, high)
+            numbers = found._once("published", entry["published"], of)[
+                entry["groups"][group][0], entry["metrics"][metric]
+            ]
+            shown = (numbers["value"], numbers["low"], numbers["high"])
+            yield _thousands(of) if "-step" in of else of, group, metric, shown
     for name, benchmark, table, groups in _examples(entry, found, model):
         metrics = {metric.name: metric for metric in benchmark.metrics("paper")}
         chosen = {label: metrics.get(m) or sums.of_column(m) for label, m in entry["metrics"].items()}
@@ -254,6 +259,16 @@ def _scores(entry: Mapping[str, Any], found: Measured, model: str) -> Iterator[t
         clusters = table.get(benchmark.cluster, table["id"])
         estimates = measure(items, table, clusters, resamples=found.resamples)
         yield from ((name, g.name, label, e.numbers) for (g, label), e in zip(places, estimates, strict=True))
+
+
+def _thousands(model: str) -> float:
+    """The training step that a name ends with, in thousands; 0 without one.
+
+    >>> _thousands("pythia-6.9b-deduped-step134000"), _thousands("gpt2")
+    (134.0, 0.0)
+    """
+    _, _, step = model.rpartition("-step")
+    return int(step) / 1000 if step.isdecimal() and step != model else 0.0
 
 
 def _runs(entry: Mapping[str, Any], found: Measured, model: str, file: str) -> list[Path]:

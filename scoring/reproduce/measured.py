@@ -6,7 +6,7 @@ responses (:mod:`scoring.reproduce.published`), and from the folders of runs tha
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 import builders
 import cards.results
+import scoring.published
 from builders.dataset import BuildError
 from builders.manifest import read_manifest
 from builders.sources.catalogue import catalogue
@@ -30,6 +31,7 @@ from scoring import DATA
 from scoring.adapters import facts
 from scoring.reproduce import published
 from scoring.reproduce.printed import PrintedCell, PrintedTable, printed_tables
+from scoring.responses import unstereo
 from scoring.result import read_examples
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import ScoringError
@@ -126,7 +128,7 @@ class Measured:
             with suppress(UnreachableError):  # explicit cells need the weights, wherever the files are
                 found = self._once("published_shares", place["label"]).get(key)
         elif found is None and "published" in place:
-            found = self._once("published", place["published"], place["label"]).get(key)
+            found = self._once("published", place["published"], place["model"]).get(key)
         if found is None:
             lacks = f"the run {place.get('run')} has no {place['metric']} of {place['group']}"
             raise UnreachableError(lacks if run else f"needs the weights of {place['model']}")
@@ -161,35 +163,35 @@ class Measured:
             self.say(f"probes build {' '.join(missing)} --out {self.data}")
             builders.build(*missing, out=self.data, offline=self.offline)
 
-    def _built(self) -> Sequence[Any]:
-        """The rows of the built data set ``unstereo`` behind published files (:func:`published.built_rows`)."""
-        return published.built_rows(self.data)
+    def _built(self) -> list[pd.DataFrame]:
+        """The rows of the built data set ``unstereo`` behind published files."""
+        return [split.whole.to_pandas() for split in unstereo.splits(self.data)]
 
-    def _published(self, benchmark: str, label: str) -> published.Scores:
-        file = published.kept(benchmark, label, self.data, self.runs / "published", self.resamples)
+    def _kept(self, source: str, model: str) -> Path:
+        """The file of the estimates of published responses, computed where it is missing."""
+        file = published.kept(source, model, self.data, self.runs / "published", self.resamples)
         if not file.is_file():
             self._computable()
-            files = self.fetcher.get(published.sources(benchmark)[label]).paths
-            self.say(f"scores of the published responses of {label}")
-            built = () if benchmark == "stereoset" else self._once("built")
-            published.compute(benchmark, label, self.data, file, files, self.resamples, built)
-        return published.read(file)
+            self.say(f"scores of the published responses of {model}")
+            published.compute(source, model, self.data, file, self.resamples, self.fetcher)
+        return file
+
+    def _published(self, source: str, model: str) -> published.Scores:
+        return published.read(self._kept(source, model))
 
     def _published_shares(self, label: str) -> dict[tuple[str, str], Mapping[str, Any]]:
         """The implicit shares of a model that the authors of OccuGender published, by group and metric.
 
         The file of classes of jobs has most rows; the notebook has all rows of one model.
         """
-        from scoring import published as runs
-
         self._computable()
         found: dict[tuple[str, str], Mapping[str, Any]] = {}
         for source in ("occugender-classes", "occugender-notebook"):
-            if label not in runs.models(source):
+            if label not in scoring.published.models(source):
                 continue
             try:
-                run = runs.run(source, label, self.data, resamples=2, fetcher=self.fetcher)
-            except runs.BrokenFileError:
+                run = scoring.published.run(source, label, self.data, resamples=2, fetcher=self.fetcher)
+            except scoring.published.BrokenFileError:
                 continue
             given = {str(name) for name in run.tables["occugender"]["debiasing"]}
             # The mean of a level is printed of both of its prompts, so that of one alone is not it.
@@ -202,12 +204,10 @@ class Measured:
                     found[estimate.group, estimate.metric] = numbers
         return found
 
-    def _score_rows(self, label: str) -> pd.DataFrame:
-        """The scores of all sentences by a model of UnStereoEval, with the columns :data:`published.COLUMNS`."""
-        self._once("published", "unstereo", label)  # writes the file
-        table: pd.DataFrame = pq.read_table(
-            published.scores_file("unstereo", label, self.runs / "published")
-        ).to_pandas()
+    def _score_rows(self, model: str) -> pd.DataFrame:
+        """The scores of all sentences by a model of UnStereoEval."""
+        file = published.examples_file(self._kept("unstereo", model))
+        table: pd.DataFrame = pq.read_table(file).to_pandas()
         return table
 
     def _gendered_pmi(self) -> pd.DataFrame:
@@ -305,15 +305,24 @@ class Measured:
         """A number over the published models of UnStereoEval; ``group`` is ``MODELS SETS``.
 
         ``MODELS`` is ``printed`` (the 23 of the tables) or ``all`` (the 28 with scores). ``metric`` is the ``lowest``
-        or ``highest`` τ under the limit 0.65 on any of the sets, or the ``largest change`` of τ by a limit.
+        or ``highest`` τ under the limit 0.65 on any of the sets, the ``least unfair`` or ``most unfair`` share of 100
+        less that, or the ``largest change`` of τ by a limit.
         """
         models, sets = group.split(" ", 1)
         scores = [self._once("published", "unstereo", label) for label in labels_of(models)]
         limits = ("", " eps<=1", " eps<=0.8", " eps<=0.65")
         places = [(name + limit, "tau@0.5") for name in sets.split(",") for limit in limits]
         tau = np.array([[of[place]["value"] for place in places] for of in scores]).reshape(-1, len(limits))
-        numbers = abs(tau.T - tau[:, 0]) if metric == "largest change" else tau[:, -1]
-        return float(numbers.min() if metric == "lowest" else numbers.max())
+        match metric:
+            case "largest change":
+                return float(abs(tau.T - tau[:, 0]).max())
+            case "lowest":
+                return float(tau[:, -1].min())
+            case "highest":
+                return float(tau[:, -1].max())
+            case "least unfair":
+                return 100 - float(tau[:, -1].max())
+        return 100 - float(tau[:, -1].min())
 
     def _preferences(self, group: str, metric: str) -> float:
         """How many models prefer ``none``, ``male`` or ``female`` of a sentence; ``group`` is ``MODELS ID``.
@@ -383,7 +392,7 @@ class Measured:
 
 def labels_of(models: str) -> list[str]:
     """The published models of UnStereoEval: ``all``, or those that are ``printed`` in its tables."""
-    return published.printed_models() if models == "printed" else list(published.sources("unstereo"))
+    return published.printed_models() if models == "printed" else list(scoring.published.models("unstereo"))
 
 
 def columns_of_examples(table: Mapping[str, Any]) -> dict[str, Any]:

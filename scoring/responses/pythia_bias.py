@@ -125,10 +125,13 @@ class Change:
     would_see: float
 
 
-def change(after: Numbers, before: Numbers, ideal: float = 50.0) -> Change:
-    """What an intervention did to a score whose examples nobody published, as if both models were asked other pairs."""
+def change(after: Numbers, before: Numbers, ideal: float = 50.0, least: float = 0.0, most: float = 100.0) -> Change:
+    """What an intervention did to a score whose examples nobody published, as if both models were asked other pairs.
+
+    ``least`` and ``most`` are the ends of the score's range.
+    """
     difference = unpaired(after, before)
-    word = verdict(before[0], difference, ideal, p_of(difference), p_side(before, after, ideal, 0.0, 100.0))
+    word = verdict(before[0], difference, ideal, p_of(difference), p_side(before, after, ideal, least, most))
     normal = NormalDist()
     error = (difference[2] - difference[1]) / (2 * normal.inv_cdf(0.975))
     would_see = (normal.inv_cdf(1 - LEVEL / 2) + normal.inv_cdf(_POWER)) * error

@@ -71,6 +71,7 @@ def measured(folder, text, width):
     return json.loads(re.search(r'<pre id="found">(.*?)</pre>', dom, re.DOTALL)[1])
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_first_view_has_at_most_nine_scores_and_all_are_seen(tmp_path, width):
     places = [all_benchmarks(tmp_path / name, model=name) for name in ("EleutherAI/pythia-6.9b-deduped", "b")]
@@ -139,6 +140,7 @@ def four():
     return [*(placed(row(name, value)) for name, value in (("m-7B", 30), ("m-70M", 80), ("alone", 50))), unranked]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("script", "expected"),
     [
@@ -157,6 +159,7 @@ def test_models_are_sorted_found_and_grouped_in_the_browser(four, tmp_path, scri
     assert browsed(tmp_path, four, script) == expected
 
 
+@pytest.mark.system
 def test_further_columns_are_shown_on_demand(tmp_path):
     keys = [("d", f"t{number}", "ss") for number in range(SHOWN + 1)]
     columns = [Column(key, f"score {key[1]}") for key in keys]

@@ -13,37 +13,31 @@ process of its own, forked from this one, so that nothing is remembered between 
 """
 
 import ctypes
+import inspect
 import json
 import math
 import os
 import random
 import shutil
 import struct
+import sys
 import traceback
 import types
 from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field, is_dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import typer
+from typer.models import OptionInfo
 from typer.testing import CliRunner
 
-import builders.rebuild
-import pmi.__main__
-from builders import generate
-from builders.generation import endpoint, pipelines
-from builders.generation.run import RunOptions
 from builders.generation.spending import Spending
 from cards.options import parameters
-from pmi.counting.counts import Counts
-from tests import openai_server
-from tests.builders.test_generate import script
 
-#: Imported before forking, as every child needs it.
-assert endpoint
 CHANGES = ("input", "setting", "file")
 ENDS = ("fresh", "sentence", "silent", "traceback")
 #: By how much numbers of a run that goes on may differ from those of a fresh one.
@@ -53,13 +47,19 @@ _OPENED, _IS_FOLDER = 0x20, 0x40000000  # IN_OPEN, IN_ISDIR
 
 @dataclass(frozen=True)
 class Command:
-    """A command: its inputs, its arguments, and what its user believes afterwards."""
+    """A command: its inputs, its arguments, and what its user believes afterwards.
+
+    ``believed`` makes it of the output folder and of what was printed. ``options`` are the classes and parameters that
+    declare the options of which another value is tried.
+    """
 
     app: typer.Typer
     inputs: Callable[[Path], None]
     arguments: Callable[[Path, Path], list[Any]]
-    believed: Callable[[Path], Any]
+    believed: Callable[[Path, str], Any]
     options: tuple[Any, ...] = ()
+    #: Serves while the command is measured, from the folder of the inputs on.
+    server: Callable[[Path], AbstractContextManager[Any]] = nullcontext
     #: Makes the state in which the second command is given, such as that of an interruption.
     between: Callable[[Path, Path], None] = lambda _inputs, _out: None
     #: Added where an input was changed, so that stored answers and not only results are tried.
@@ -99,106 +99,59 @@ class Watch:
         return sorted(path for path in found if path.is_file())
 
 
-# The commands
+# What is changed
 
-
-class Servers:
-    """Loopback servers that all runs of a process share."""
-
-    chat = ""
-
-
-def words(folder):
-    folder.mkdir(parents=True)
-    (folder / "words.txt").write_text("umbrella\nbridge\n")
-
-
-def generated(inputs, out):
-    given = ["--words", inputs / "words.txt", "--no-they", "--count", "1", "--base-url", Servers.chat]
-    return ["unstereo", *given, "--model", "m", "--out", out]
-
-
-def rows(out):
-    return (out / "rows.jsonl").read_text()
-
-
-def corpus(folder):
-    (folder / "corpus").mkdir(parents=True)
-    (folder / "corpus" / "a.txt").write_text("She saw a nurse and a ship.\n" * 20)
-    (folder / "corpus" / "b.jsonl").write_text(json.dumps({"text": "He met the nurse. She met him."}) + "\n")
-
-
-def counted(inputs, out):
-    return ["count", inputs / "corpus", "--out", out / "counts.parquet", "--jobs", "1"]
-
-
-def counts(out):
-    table = Counts.read(out / "counts.parquet")
-    return [list(table.words), table.word_counts.tolist(), table.pair_counts.tolist()]
-
-
-def interrupted(inputs, out):
-    """Leaves the tables of finished files and no result, as a count that is killed at its end."""
-    from pmi.counting.local import GENDERED_WORDS, CountingJob, count_parts, rule_of
-
-    folder = out / "counts.parquet.parts"
-    folder.mkdir()
-    rule = rule_of(str(inputs / "corpus"), GENDERED_WORDS, 10, "clean", "record")
-    count_parts([str(inputs / "corpus")], CountingJob(rule, folder), None, 1, None, lambda *_: None)
-    (out / "counts.parquet").unlink()
-
-
-def built(_inputs, out):
-    return ["gender-neutral-probes", "--offline", "--out", out]
-
-
-def tables(out):
-    return {path.relative_to(out).as_posix(): path.read_bytes().hex() for path in sorted(out.rglob("*.parquet"))}
-
-
-COMMANDS = {
-    "generate": Command(
-        generate.app,
-        words,
-        generated,
-        rows,
-        (pipelines.get("unstereo").settings, RunOptions),
-        values={"model": "n", "base_url": None},
-    ),
-    "pmi count, resumed": Command(pmi.__main__.app, corpus, counted, counts, between=interrupted),
-    "rebuild": Command(builders.rebuild.app, lambda folder: folder.mkdir(parents=True), built, tables),
-}
 #: Options that say where and how, and no number depends on; of places the input is changed instead.
 PLACES = {
-    "data",
-    "out",
-    "model",
-    "words",
-    "base_url",
-    "replies",
     "also",
-    "review",
-    "prices",
-    "include",
+    "as_json",
+    "base_url",
     "beside",
+    "data",
+    "device",
+    "dry_run",
+    "fail_if",
+    "fail_on",
     "help",
+    "include",
+    "list",
+    "model",
+    "models_file",
+    "out",
+    "overwrite",
+    "prices",
+    "replies",
+    "review",
+    "space",
+    "verbose",
+    "words",
 }
 PLACES |= {option.name for option in parameters(Spending)}
 
 
-# What is changed
+def declared(kind):
+    """The options that a dataclass declares, or a function, or that are declared already."""
+    if isinstance(kind, list):
+        return kind
+    if is_dataclass(kind):
+        return parameters(kind)
+    signature = inspect.signature(kind, eval_str=True)
+    infos = {name: getattr(p.annotation, "__metadata__", [None])[0] for name, p in signature.parameters.items()}
+    return [signature.parameters[name] for name, info in infos.items() if isinstance(info, OptionInfo)]
 
 
 def other_values(command):
     """For each declared option its name and arguments with another value than the default."""
     for kind in command.options:
-        for option in parameters(kind):
+        for option in declared(kind):
             if option.name in PLACES:
                 continue
-            flag = f"--{option.name.replace('_', '-')}"
+            name = option.name.replace("_", "-")
             value = command.values.get(option.name, _other(option))
-            if value is not None:
-                yield option.name, [flag] if value is True else [flag, str(value)]
+            if value is True or value is False:
+                yield option.name, [f"--{name}" if value else f"--no-{name}"]
+            elif value is not None:
+                yield option.name, [f"--{name}", str(value)]
 
 
 def _other(option):
@@ -215,7 +168,7 @@ def _other(option):
         if get_origin(kind) is Literal:
             return next((value for value in get_args(kind) if value != option.default), None)
         if kind is bool:
-            return True if not option.default else None
+            return not option.default
         if kind in (int, float):
             return (option.default or 2) + 1
     return None
@@ -250,11 +203,11 @@ def line_lost(path, draw):
 
 def ran(command, inputs, out, *more):
     """How a command ends in a process of its own, and what is believed afterwards."""
+    return in_child(lambda: _ran(command, inputs, out, *more))
+
+
+def _ran(command, inputs, out, *more):
     arguments = [str(part) for part in (*command.arguments(inputs, out), *more)]
-    return in_child(lambda: _ran(command, arguments, out))
-
-
-def _ran(command, arguments, out):
     done = CliRunner().invoke(command.app, arguments)
     said = done.output.strip()
     if done.exception and not isinstance(done.exception, SystemExit):
@@ -263,7 +216,7 @@ def _ran(command, arguments, out):
         last = said.splitlines()[-1] if said else ""
         usage = done.exit_code == 2 and "Error" in said
         return ["sentence" if "error: " in said or usage else "traceback", last]
-    return ["done", command.believed(out)]
+    return ["done", command.believed(out, done.stdout)]
 
 
 def in_child(work):
@@ -286,6 +239,14 @@ def in_child(work):
     return json.loads(text) if text else ["traceback", "The process ended."]
 
 
+def imported(modules):
+    """Imports what the first run imported, which is most of the time of a run; nothing else is kept of that run."""
+    for name in modules:
+        # Some modules are made while a program runs, and have no file.
+        with suppress(Exception):
+            import_module(name)
+
+
 def same(one, other):
     """Whether two outcomes are equal, but for rounding."""
     if isinstance(one, dict) and isinstance(other, dict):
@@ -304,24 +265,24 @@ def end_of(again, fresh):
     return "fresh" if fresh[0] == "done" and same(again[1], fresh[1]) else "silent"
 
 
-def measure(name, folder, share=None, number=1):
-    """Counts how the changes of a command end, and describes each that must not be.
+def measure(command, name, folder, share=None, number=1, sorts=CHANGES):
+    """Counts how the changes of a command end, describes each that must not be, and names the inputs that were read.
 
     ``share`` is how many of the changes of each sort are tried, in a drawn order; all where it is None. ``number`` is
-    how often a byte of each file is changed.
+    how often a byte of each file is changed, and ``sorts`` has those of :data:`CHANGES` that are tried.
     """
-    command, draw = COMMANDS[name], random.Random(f"changes between two commands: {name}")
+    draw = random.Random(f"changes between two commands: {name}")
     ends = {change: Counter(dict.fromkeys(ENDS, 0)) for change in CHANGES}
     faults = []
-    with ExitStack() as stack:
-        Servers.chat = stack.enter_context(openai_server.serving(script)).url
-        state, inputs, out = folder / "state", folder / "work" / "in", folder / "work" / "out"
-        command.inputs(inputs)
-        out.mkdir()
+    state, inputs, out = folder / "state", folder / "work" / "in", folder / "work" / "out"
+    command.inputs(inputs)
+    out.mkdir()
+    with command.server(inputs):
         watch = Watch(inputs)
-        first = ran(command, inputs, out)
+        first, modules = in_child(lambda: [_ran(command, inputs, out), list(sys.modules)])
+        assert first[0] == "done", [first, modules]
+        imported(modules)
         read = [path.relative_to(inputs) for path in watch.opened()]
-        assert first[0] == "done", first
         in_child(lambda: command.between(inputs, out))
         shutil.copytree(folder / "work", state)
         written = sorted(path.relative_to(out) for path in out.rglob("*") if path.is_file())
@@ -330,7 +291,7 @@ def measure(name, folder, share=None, number=1):
             shutil.rmtree(folder / "work")
             shutil.copytree(state, folder / "work")
             if not edit():
-                return
+                return False
             again = ran(command, inputs, out, *more)
             if fresh is None:
                 (folder / "work" / "fresh").mkdir()
@@ -339,17 +300,33 @@ def measure(name, folder, share=None, number=1):
             ends[change][end] += 1
             if end in ("silent", "traceback"):
                 faults.append(f"{change} {what}: {end} {again[1] if end == 'traceback' else ''}"[:700])
+            return True
 
-        def some(all_):
-            chosen = list(all_)
-            return chosen if share is None else draw.sample(chosen, min(share, len(chosen)))
+        def input_changed(path):
+            return tried("input", path, lambda: byte_changed(inputs / path, draw), *command.again)
 
-        for path in some(path for path in read for _ in range(number)):
-            tried("input", path, lambda path=path: byte_changed(inputs / path, draw), *command.again)
-        for option, arguments in some(other_values(command)):
-            tried("setting", option, lambda: True, *arguments)
-        edits = [(path, edit) for path in written for edit in (*[byte_changed] * number, line_lost)]
-        for path, edit in some(edits):
-            what = f"{path}, {edit.__name__}"
-            tried("file", what, lambda path=path, edit=edit: edit(out / path, draw), fresh=first)
+        def setting_changed(option, arguments):
+            return tried("setting", option, lambda: True, *arguments)
+
+        def file_changed(path, edit):
+            return tried("file", f"{path}, {edit.__name__}", lambda: edit(out / path, draw), fresh=first)
+
+        changes = {
+            "input": (input_changed, [(path,) for path in read for _ in range(number)]),
+            "setting": (setting_changed, list(other_values(command))),
+            "file": (
+                file_changed,
+                [(path, edit) for path in written for edit in (*[byte_changed] * number, line_lost)],
+            ),
+        }
+        for sort, (change, cases) in changes.items():
+            if share is not None:
+                draw.shuffle(cases)
+            left = len(cases) if share is None else share
+            if sort not in sorts:
+                continue
+            # A file without a byte or of one line cannot be changed so, and another case takes its place.
+            for case in cases:
+                if left:
+                    left -= change(*case)
     return ends, faults, [str(path) for path in read]

@@ -13,11 +13,13 @@ from pathlib import Path
 
 import torch
 
-from tests.faults import between
+from tests.faults import between, twice
 from tests.faults.kinds import KINDS, measure
 from tests.helpers import ROOT
 
 ENDS = ("sentence", "harmless", "silent", "traceback", "hang")
+#: A command is run twice for each change, so a byte of each of its files is changed once for so many changes of a kind.
+PER_BYTE = 100
 #: The rows of the last run: of kinds of files, and of commands.
 TABLE = ROOT / "benchmarks" / "trust.json"
 
@@ -36,10 +38,12 @@ def kind_row(name, number):
     return row, outcome.faults
 
 
-def command_rows(name):
+def command_rows(name, number):
     """How changes between two runs of a command end, by what is changed, and what must not be."""
     with tempfile.TemporaryDirectory() as folder:
-        ends, faults, read = between.measure(name, Path(folder))
+        ends, faults, read = between.measure(
+            twice.COMMANDS[name], name, Path(folder), number=max(1, number // PER_BYTE)
+        )
     rows = {change: {"changes": sum(of.values()), **of} for change, of in ends.items()}
     for change, row in rows.items():
         print(f"| {name} | {change} | " + " | ".join(f"{value:,}" for value in row.values()) + " |", flush=True)
@@ -49,7 +53,7 @@ def command_rows(name):
 def main(number, *names):
     torch.set_num_threads(1)  # processes are forked
     date = time.strftime("%Y-%m-%d", time.gmtime())
-    all_of = {"files": list(KINDS), "commands": list(between.COMMANDS)}
+    all_of = {"files": list(KINDS), "commands": list(twice.COMMANDS)}
     chosen = [inner for name in names or all_of for inner in all_of.get(name, [name])]
     kinds, commands, faults = {}, {}, []
     heading("kind", "changes", *ENDS)
@@ -58,8 +62,8 @@ def main(number, *names):
         kinds[name] = row | {"date": date}
         faults += [f"{name}: {fault}" for fault in found]
     heading("command", "what changes", "changes", *between.ENDS)
-    for name in (name for name in chosen if name in between.COMMANDS):
-        rows, found = command_rows(name)
+    for name in (name for name in chosen if name in twice.COMMANDS):
+        rows, found = command_rows(name, number)
         commands[name] = rows | {"date": date}
         faults += [f"{name}: {fault}" for fault in found]
     # Written at the end, so that an interrupted run leaves the figures of the one before.
@@ -67,7 +71,7 @@ def main(number, *names):
     kinds, commands = before["kinds"] | kinds, before.get("commands", {}) | commands
     content = {
         "kinds": {name: kinds[name] for name in KINDS if name in kinds},
-        "commands": {name: commands[name] for name in between.COMMANDS if name in commands},
+        "commands": {name: commands[name] for name in twice.COMMANDS if name in commands},
     }
     TABLE.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     print(*faults, sep="\n")

@@ -10,6 +10,7 @@ import torch
 from transformers import LlamaConfig
 
 import mitigation
+from benchmarks import needs
 from mitigation import estimate as estimates
 from mitigation.estimate import GIB, estimate, plan_loading
 from mitigation.quantization import load_for_training
@@ -232,6 +233,20 @@ def test_gradiend_of_seven_billion_weights_is_as_counted_by_hand(gpu, seven_bill
     least = 4 * (6_738_415_616 + 4 * 3 * changed + 4 * changed)
     assert least <= made.most < 1.05 * least + 10 * GIB
     assert any("float32" in line for line in made.lines)
+
+
+@pytest.mark.parametrize("name", ["dpo", "fast", "gradiend"])
+def test_the_page_has_what_is_counted_and_the_count_by_hand(name, seven_billion):
+    made = needs.counted(seven_billion, name, "clean", None)
+    by_hand, _ = needs.by_hand()[name]
+    assert made["weights"] + made["rest"] == pytest.approx(by_hand, rel=1e-4)
+    page = needs.PAGE.read_text(encoding="utf-8")
+    row = next(line for line in page.splitlines() if line.startswith(f"| `{name}`"))
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[1:3] == [f"{made['most']:.2f}", f"{made['weights']:.2f}"]
+    assert cells[3:5] == needs.trained_cells(name, made)[:2]
+    assert cells[-1] == f"{by_hand:.2f}"
+    assert all(f"| `{each}`" in page for each in needs.recipes.names())
 
 
 def test_gradiend_keeps_what_is_counted(monkeypatch):

@@ -146,12 +146,12 @@ def test_a_stamp_removes_the_planted_bias(model, tmp_path):
     before = gaps(model)
     torch.manual_seed(0)
     network = wrap(model.network, StampConfig(layer=1, units=64))
-    plan = EditingSchedule(batch=4, iterations=20, rate=3e-3, alpha=1.0, beta=0.1, passes=1, seed=0)
-    framed = [[pairs.edit_pair(model.tokens, row)] for row in ROWS]
+    # Many small steps with a falling rate: every pair is near 0 long before the end, on any processor.
+    plan = EditingSchedule(batch=6, rate=2e-3, alpha=1.0, beta=0.1, passes=40, seed=0)
+    # The scores that were planted and are measured: the words after an object tell the genders apart as well.
+    framed = [[pairs.edit_pair(model.tokens, row, profile="clean")] for row in ROWS]
     console, parts = Console(quiet=True), StampedNetwork(network, 1, model.kind, model.tokens.pad)
-    for passing in range(2):
-        path = tmp_path / f"{passing}.pt"
-        edit.edit(parts, lambda number, _: framed[number], len(framed), [], plan, path, console)
+    edit.edit(parts, lambda number, _: framed[number], len(framed), [], plan, tmp_path / "edit.pt", console)
     after = gaps(model, network)
     assert (before > 0).float().mean() > 0.9
     assert after.abs().mean() < 0.3 * before.abs().mean()
@@ -164,8 +164,9 @@ def test_fine_tuning_removes_the_planted_bias_and_plain_peft_loads_it(model, tmp
     source = data_set(tmp_path / "data", "biaske", {("winobias", "test"): ROWS})
     out = tmp_path / "work" / "made"
     out.mkdir(parents=True)
-    few = {"passes": 10, "batch": 4, "rate": 3e-3, "alpha": 1.0, "prefixes": 0, "held_out": 0.34, "sets": "winobias"}
-    settings = replace(get("fine_tuning").profiles["clean"], **few)
+    few = {"passes": 30, "batch": 4, "rate": 2e-3, "alpha": 1.0, "prefixes": 0, "held_out": 0.34, "sets": "winobias"}
+    # The scores of whole sentences are what was planted, and what is measured below.
+    settings = replace(get("fine_tuning").profiles["clean"], score="clean", **few)
     adapter = get("fine_tuning").run(model, settings, TrainingData(str(source)), out, Console(quiet=True))
     assert torch.equal(gaps(model), before), "the model is as it was"
     with quiet():

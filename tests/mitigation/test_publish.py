@@ -4,7 +4,9 @@ import json
 import shutil
 import subprocess
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -17,7 +19,7 @@ from transformers import AutoModelForCausalLM
 from cards.adapter_card import RecipeFacts, adapter_card
 from cards.text import CardError
 from mitigation import recipes
-from mitigation.adapters.write import describe, write
+from mitigation.adapters.write import describe, write, write_facts
 from mitigation.errors import MitigationError
 from mitigation.publish import publication
 from mitigation.training.data import TrainingData
@@ -28,6 +30,7 @@ from scoring.inference.load_options import BUNDLED
 from tests import commands
 from tests.helpers import ROOT
 from tests.hub import CUT, GUEST, Hub
+from tests.hub import read as files_of
 from tests.mitigation.made import bundled, data, quick, silent, tuned
 
 BASE = "org/small"
@@ -74,6 +77,14 @@ def publish(folder, *options, repo="org/less"):
     return commands.run("mitigation.publish", folder, "--repo", repo, *options)
 
 
+@contextmanager
+def hub_with_base(folder):
+    """A Hub that has the base model under its name there."""
+    with Hub(cache=folder / "cache") as hub:
+        hub.add("model", BASE, files_of(Path(BUNDLED["tiny-causal"])))
+        yield hub
+
+
 WHOLE = ("--licence", "apache-2.0", "--base", BASE)
 
 
@@ -82,7 +93,7 @@ def visit(made, tmp_path_factory):
     """A Hub with an adapter and a stamp, the results of publishing them, and their logits in another process."""
     root = tmp_path_factory.mktemp("visit")
     made_stamp = stamp(root)
-    with Hub(cache=root / "cache") as hub:
+    with hub_with_base(root) as hub:
         results = {
             "lora": publish(made, *WHOLE, repo="org/less"),
             "stamp": publish(made_stamp, *WHOLE, repo="org/stamp"),
@@ -303,7 +314,7 @@ def test_damaged_files_and_secrets_are_not_published(own, monkeypatch):
 
 
 def test_a_dry_run_shows_files_and_card_and_sends_nothing(own, tmp_path):
-    with Hub(cache=tmp_path / "cache") as hub:
+    with hub_with_base(tmp_path) as hub:
         result = publish(own, *WHOLE, "--dry-run")
         assert result.returncode == 0, result.stderr
         assert "adapter_model.safetensors" in result.stdout
@@ -314,7 +325,7 @@ def test_a_dry_run_shows_files_and_card_and_sends_nothing(own, tmp_path):
 
 @pytest.mark.fault(49)
 def test_a_refused_upload_is_reported_without_the_token(own, tmp_path, monkeypatch):
-    with Hub(cache=tmp_path / "cache") as hub:
+    with hub_with_base(tmp_path) as hub:
         monkeypatch.setenv("HF_TOKEN", GUEST)
         result = publish(own, *WHOLE)
         assert result.returncode == 2
@@ -323,7 +334,7 @@ def test_a_refused_upload_is_reported_without_the_token(own, tmp_path, monkeypat
             in result.stderr
         )
         assert GUEST not in result.stdout + result.stderr
-        assert not hub.repos
+        assert set(hub.repos) == {("model", BASE)}
 
 
 @pytest.mark.parametrize(
@@ -331,7 +342,7 @@ def test_a_refused_upload_is_reported_without_the_token(own, tmp_path, monkeypat
     [("PUT /lfs/.*", 500), *(("POST .*/commit/main", fault) for fault in (400, 401, 409, 413, 429, 500, CUT))],
 )
 def test_a_refusal_while_it_is_written_is_one_sentence_and_the_next_try_completes(own, tmp_path, sending, fault):
-    with Hub(cache=tmp_path / "cache") as hub:
+    with hub_with_base(tmp_path) as hub:
         hub.faults[sending] = fault
         refused = publish(own, *WHOLE)
         assert refused.returncode == 2
@@ -349,3 +360,18 @@ def test_an_impossible_repository_name_is_refused(own):
     result = publish(own, *WHOLE, repo="../x")
     assert result.returncode == 1
     assert "'../x' is not a repository of the Hub; give ORG/NAME with --repo." in result.stderr
+
+
+def test_a_base_that_is_another_model_is_refused_before_anything_is_sent(own, tmp_path):
+    with hub_with_base(tmp_path) as hub:
+        hub.add("model", "org/other", files_of(Path(BUNDLED["tiny-masked"])))
+        result = publish(own, "--licence", "apache-2.0", "--base", "org/other")
+        assert result.returncode == 1
+        assert "error: --base is org/other, whose configuration or weights are not those of" in result.stderr
+        assert ("model", "org/less") not in hub.repos
+
+
+def test_another_base_than_the_hubs_model_of_the_adapter_is_refused(own):
+    write_facts(own, replace(read(own), base=BASE, revision="0" * 40))
+    with pytest.raises(MitigationError, match="leave --base out"):
+        publication(own, "org/less", "apache-2.0", base="org/other")

@@ -2,15 +2,24 @@
 
 import io
 import math
+import shutil
+from dataclasses import replace
 
 import pytest
 import torch
 from rich.console import Console
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from mitigation.adapters.write import describe
 from mitigation.errors import MitigationError
-from mitigation.training.train import TrainingSchedule, computes_twice, fit
+from mitigation.recipe import Job
+from mitigation.recipes import get
+from mitigation.run import make_adapter
+from mitigation.training.data import TrainingData
+from mitigation.training.train import TrainingSchedule, checkpoint_path, computes_twice, fit
 from mitigation.training.trainable import checkpointed
+from scoring.adapters.facts import Cost
+from tests.mitigation.made import bundled, data, quick, silent
 
 torch.set_num_threads(1)
 ROWS = [[n, n + 1] for n in range(10)]
@@ -223,3 +232,27 @@ def test_a_batch_that_processes_cannot_share_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("accelerate.Accelerator.num_processes", 3)
     with pytest.raises(MitigationError, match=r"^A batch of 4 rows cannot be shared by 3 processes; give a multiple"):
         trained(tmp_path / "x.pt", schedule())
+
+
+def test_a_run_with_less_free_memory_goes_on_and_makes_nothing_twice(tmp_path):
+    model, paths, folder = bundled(), [], tmp_path / "work" / "made"
+    source = TrainingData(str(data(tmp_path / "data")))
+
+    def run(model, settings, rows, folder, _):
+        paths.append(checkpoint_path(Job("x", model, settings, rows, folder, silent())))
+        (folder / "prompt.json").write_text("{}")
+        return describe(folder, model, "debias_tuning", settings, data={}, cost=Cost(0, 0.0, 0, "cpu"))
+
+    def made(**settings):
+        recipe = replace(get("debias_tuning"), run=run, outside=None)
+        return make_adapter(recipe, quick(**settings), model, source, folder, silent())
+
+    assert not made(gradient_checkpointing=False).settings["gradient_checkpointing"]
+    # The memory now turns it on: the adapter is the one that is there, with the settings that it was made with.
+    assert not made(gradient_checkpointing=True).settings["gradient_checkpointing"]
+    assert len(paths) == 1
+    shutil.rmtree(folder)
+    assert made(gradient_checkpointing=True).settings["gradient_checkpointing"]
+    assert paths[0] == paths[1], "an interrupted training goes on from its checkpoint"
+    made(gradient_checkpointing=True, learning_rate=1e-3)
+    assert len({*paths}) == 2

@@ -202,8 +202,43 @@ def test_words_and_stop_words_come_from_files(tmp_path):
 
 def test_the_boundary_can_be_a_line(tmp_path):
     (tmp_path / "a.txt").write_text("nurse\nshe saw\n")
-    assert count(tmp_path / "a.txt", boundary="line").pair_counts_of("she").tolist() == [0, 1, 0]
-    assert count(tmp_path / "a.txt").pair_counts_of("she").tolist() == [1, 1, 0]
+    for options in ({}, {"boundary": "line"}, {"boundary": "line", "format": "document"}):
+        assert count(tmp_path / "a.txt", **options).pair_counts_of("she").tolist() == [0, 1, 0]
+    assert count(tmp_path / "a.txt", format="document").pair_counts_of("she").tolist() == [1, 1, 0]
+
+
+def test_lines_of_text_and_of_json_have_equal_counts(tmp_path):
+    texts = ["She saw a nurse.", "He met the doctor, and the doctor met him.", "The man ran."]
+    (tmp_path / "a.txt").write_text("\n\n".join(texts))
+    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in texts))
+    of_text, of_json = (count(tmp_path / name, name="c") for name in ("a.txt", "a.jsonl"))
+    assert of_text.words == of_json.words
+    assert of_text.word_counts.tolist() == of_json.word_counts.tolist()
+    assert of_text.pair_counts.tolist() == of_json.pair_counts.tolist()
+    assert of_text.totals.documents == of_json.totals.documents == 3
+    assert of_text.totals.bytes == of_json.totals.bytes
+
+
+@pytest.mark.parametrize("text", ["", "?! …"])
+def test_a_corpus_without_a_word_ends_with_status_1_and_keeps_the_table(tmp_path, text):
+    (tmp_path / "a.txt").write_text(text)
+    out = tmp_path / "counts.parquet"
+    (tmp_path / "b.txt").write_text("She saw.")
+    assert run(tmp_path / "b.txt", "--out", out).exit_code == 0
+    before = out.read_bytes()
+    result = run(tmp_path / "a.txt", "--out", out)
+    assert result.exit_code == 1
+    assert "No word was counted in" in result.stderr
+    assert out.read_bytes() == before
+
+
+def test_the_rule_for_records_of_text_is_said(tmp_path):
+    (tmp_path / "a.txt").write_text("She saw.")
+    (tmp_path / "a.jsonl").write_text('{"text": "She saw."}')
+    assert "Each line of a text file is a record" in run(tmp_path / "a.txt", "--out", tmp_path / "t.parquet").stdout
+    assert "Each line" not in run(tmp_path / "a.jsonl", "--out", tmp_path / "j.parquet").stdout
+    as_document = run(tmp_path / "a.txt", "--out", tmp_path / "d.parquet", "--format", "document")
+    assert "Each line" not in as_document.stdout
 
 
 @pytest.mark.fault(32)
@@ -291,7 +326,7 @@ def test_the_package_gives_its_functions_without_loading_what_they_need():
         "assert all(callable(getattr(pmi, name)) for name in pmi.__all__)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-    with pytest.raises(AttributeError, match="module 'pmi' has no attribute 'nothing'"):
+    with pytest.raises(AttributeError, match="nothing"):
         _ = pmi.nothing
 
 

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from builders.manifest import ConfigEntry, Manifest, SplitEntry, file_sha256
 from builders.parsers.triplets import triplet
+from builders.wording import STEREOTYPES
 from builders.write import content_digest
 from scoring import answering, language, prompts, run
 from scoring.inference.tokens import Encoding
@@ -80,6 +81,17 @@ def data_set(folder: Path, name: str, configs: dict[tuple[str, str], list[dict]]
     manifest = Manifest(name, "1.2.3", "", "", "en", [], "", [], described, left_out, {}, {})
     (folder / name / "manifest.json").write_text(manifest.json())
     return folder
+
+
+def made_gest(folder: Path, sentences: int = 32) -> Path:
+    """The built data set ``gest`` with so many sentences, whose stereotypes take turns."""
+    rows = []
+    for number in range(sentences):
+        texts = {"sentence": f"I am a sentence {number}.", "mended": f"I am sentence {number}."}
+        stereotype = number % len(STEREOTYPES)
+        facts = {"name": STEREOTYPES[stereotype], "about": "women" if stereotype < 7 else "men"}
+        rows.append({"id": f"gest-{number:04d}", **texts, "stereotype": stereotype + 1, **facts})
+    return data_set(folder, "gest", {("sentences", "test"): rows})
 
 
 class Memory:

@@ -15,7 +15,7 @@ from scoring.rescore import rescore
 from scoring.statistics.stats import measure
 from scoring.tables import as_table
 from scoring.types import BenchmarkContext, ScoringError
-from tests.scoring.made import data_set, replied, row
+from tests.scoring.made import made_gest, replied, row
 
 BENCHMARK = get("gest")
 CAUSAL = BenchmarkContext("causal")
@@ -25,21 +25,6 @@ ROW = {"sentence": "I lif it.", "mended": "I lift it.", "stereotype": 16, "name"
 
 def asked(**more):
     return {one["wording"]: one for one in each(row("gest-0000", "sentences", **ROW, **more))}
-
-
-def built(folder):
-    rows = [
-        {
-            "id": f"gest-{number:04d}",
-            "sentence": f"I am a sentence {number}.",
-            "mended": f"I am sentence {number}.",
-            "stereotype": number % 16 + 1,
-            "name": STEREOTYPES[number % 16],
-            "about": "women" if number % 16 < 7 else "men",
-        }
-        for number in range(64)
-    ]
-    return data_set(folder, "gest", {("sentences", "test"): rows})
 
 
 def test_a_causal_model_goes_on_after_the_sentence_and_has_no_wording_that_begins_with_the_word():
@@ -115,7 +100,7 @@ def test_a_ratio_without_one_of_the_stereotypes_is_not_defined():
 
 @pytest.mark.parametrize(("model", "wordings"), [("tiny-causal", 2), ("tiny-masked", 4)])
 def test_the_bundled_models_are_scored(model, wordings, tmp_path):
-    result = scoring.evaluate(model, benchmarks="gest", data=built(tmp_path), resamples=50)
+    result = scoring.evaluate(model, benchmarks="gest", data=made_gest(tmp_path, 64), resamples=50)
     of = result.examples("gest")
     assert len(of) == 64 * wordings
     assert set(of["wording"]) == set(list(WORDINGS)[-wordings:])
@@ -131,7 +116,7 @@ def written(folder, text):
 def test_a_file_of_log_ratios_is_scored(tmp_path):
     lines = [f"gest-{number:04d},{1.0 if number % 16 >= 7 else 0.0}" for number in range(64)]
     path = written(tmp_path, "id,log_ratio\n" + "\n".join(lines))
-    answers, remarks = rescore("gest", path, built(tmp_path), 100, 0)
+    answers, remarks = rescore("gest", path, made_gest(tmp_path, 64), 100, 0)
     found = {(a.estimate.group, a.estimate.metric): a.estimate.value for a in answers}
     assert found["overall", "g_s"] == pytest.approx(math.e)
     assert remarks == []
@@ -147,4 +132,4 @@ def test_a_file_of_log_ratios_is_scored(tmp_path):
 )
 def test_a_file_with_other_sentences_is_refused(text, message, tmp_path):
     with pytest.raises(ScoringError, match=message):
-        rescore("gest", written(tmp_path, text), built(tmp_path), 100, 0)
+        rescore("gest", written(tmp_path, text), made_gest(tmp_path, 64), 100, 0)

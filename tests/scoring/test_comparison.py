@@ -8,9 +8,9 @@ import shutil
 import numpy as np
 import pytest
 
+import scoring
 from scoring import benchmarks, report, run
 from scoring.report.headlines import Comparison
-from scoring.result import between
 from scoring.types import Difference, Estimate, Report, ScoringError
 from tests.scoring.test_report import HOSTILE, Page, files
 
@@ -55,7 +55,7 @@ def runs(tmp_path_factory):
 
 
 def test_a_comparison_has_every_difference_and_the_share_of_equal_predictions(runs):
-    result = between(*runs, resamples=200)
+    result = scoring.compare(*runs, resamples=200)
     values = [{(e.group, e.metric): e.value for e in r.estimates} for r in (result.run, result.base)]
     assert {(d.group, d.metric) for d in result.differences} == set(values[0])
     for item in result.differences:
@@ -69,7 +69,7 @@ def test_a_comparison_has_every_difference_and_the_share_of_equal_predictions(ru
 
 
 def test_a_run_agrees_with_itself_in_every_prediction(runs):
-    result = between(runs[0], runs[0], resamples=50)
+    result = scoring.compare(runs[0], runs[0], resamples=50)
     assert {e.value for e in result.agreements} == {100.0}
     assert {d.value for d in result.differences} == {0.0}
 
@@ -78,7 +78,7 @@ def test_runs_of_another_version_of_a_benchmark_are_not_compared(tmp_path):
     old = written(tmp_path / "old", pairs(1), environment={"benchmark biaske": "0.9.0"})
     told = f"A run of org/base used version 0.9.0 of the benchmark biaske, and this is {BIASKE.version}; score that"
     with pytest.raises(ScoringError, match=re.escape(told)):
-        between(old, old)
+        scoring.compare(old, old)
 
 
 # The page and the JSON
@@ -87,7 +87,7 @@ def test_runs_of_another_version_of_a_benchmark_are_not_compared(tmp_path):
 def test_the_comparison_is_written_beside_the_run(runs, tmp_path):
     folder = shutil.copytree(runs[0], tmp_path / "run")
     before = files(folder)
-    result = between(*runs, resamples=50)
+    result = scoring.compare(*runs, resamples=50)
     report.write_comparison(folder, result)
     assert files(folder).keys() - before.keys() == {"compare.html", "compare.json"}
     assert {name: files(folder)[name] for name in before if name != ".sha256"} == {
@@ -104,7 +104,7 @@ def test_the_comparison_is_written_beside_the_run(runs, tmp_path):
 
 
 def test_the_page_shows_both_values_the_difference_and_a_bar_for_each_group(runs, tmp_path):
-    result = between(*runs, resamples=200)
+    result = scoring.compare(*runs, resamples=200)
     report.write_comparison(tmp_path, result)
     page = Page(tmp_path / "compare.html")
     assert not page.errors

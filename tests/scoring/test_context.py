@@ -146,7 +146,7 @@ def test_a_run_is_scored_with_another_one_beside_it(tmp_path):
     scoring.evaluate("tiny-causal", out=tmp_path / "one", **about)
     scoring.evaluate("tiny-causal", prompt="instruction", out=tmp_path / "two", beside=tmp_path / "one", **about)
     text = (tmp_path / "two" / "report.html").read_text()
-    assert "<strong>1</strong> tiny-causal." in text
+    assert "same: 1 tiny-causal." in text
     assert '<line class="other"' in text
     with pytest.raises(ScoringError, match=r"has the profile clean, and this run paper; give beside=… a run of one"):
         scoring.evaluate("tiny-causal", profile="paper", beside=tmp_path / "one", **about)

@@ -1,17 +1,20 @@
 """The methods of intervals, and their coverage in simulated samples."""
 
 import math
+from dataclasses import replace
 from typing import get_args
 
 import numpy as np
 import pytest
 from scipy import stats as reference
 
+from benchmarks import verdicts
 from benchmarks.intervals import COMMON, PAIRED, RARE, coverage, independent
 from scoring.metrics import gas, stereoset
 from scoring.metrics.sums import mean, mean_over
 from scoring.statistics import intervals, stats
 from scoring.statistics.intervals import Counts
+from scoring.wordings import averaged
 from tests.scoring.made import estimate, paired
 
 SHARE = mean("share", lambda table: table["x"], None, 0, 100, "Share.", scale=100, proportion=True)
@@ -304,3 +307,119 @@ def test_one_counted_cluster_says_next_to_nothing():
 
 def test_draws_that_are_not_defined_make_no_interval():
     assert intervals.bootstrap(np.array([math.nan, 1.0]), 5) is intervals.NONE
+
+
+# Means over parts of scores with a kink
+
+
+def test_the_lower_end_of_a_mean_of_smallest_scores_is_that_of_every_choice_and_the_upper_one_of_few():
+    stream = np.random.default_rng(3)
+    pieces, without = np.array([[50.0, 50.4], [49.8, 50.1], [20.0, 80.0]]), stream.normal(50, 0.2, (40, 3, 2))
+    found = intervals.of_extreme(pieces, without, 39, "smallest")
+    # The last part has one piece beyond doubt, the first two have both.
+    choices = [(first, second, 0) for first in (0, 1) for second in (0, 1)]
+    ends = {}
+    for choice in choices:
+        value = np.mean([pieces[part, piece] for part, piece in enumerate(choice)])
+        each = np.mean([without[:, part, piece] for part, piece in enumerate(choice)], axis=0)
+        ends[choice] = intervals.cluster_t(value, each, 39)
+    assert found.low == pytest.approx(min(end.low for end in ends.values()))
+    assert found.high == pytest.approx(min(ends[0, 0, 0].high, ends[1, 1, 0].high))
+    negative = intervals.of_extreme(-pieces, -without, 39, "largest")
+    assert (negative.low, negative.high) == pytest.approx((-found.high, -found.low))
+
+
+def test_a_difference_of_means_of_smallest_scores_changes_its_sign_with_the_runs():
+    stream = np.random.default_rng(4)
+    a, b = ((stream.normal(50, 1, (3, 2)), stream.normal(50, 0.3, (40, 3, 2))) for _ in range(2))
+    one, other = (
+        intervals.difference_of_extremes(a, b, 39, "smallest"),
+        intervals.difference_of_extremes(b, a, 39, "smallest"),
+    )
+    assert (one.low, one.high, one.p) == pytest.approx((-other.high, -other.low, other.p))
+    assert one.low < one.high
+    assert (one.p < 0.05) == (one.low > 0 or one.high < 0)
+
+
+def test_a_mean_of_icat_over_wordings_at_its_kink_has_the_truth_where_the_bootstrap_misses_it():
+    metric = averaged(stereoset.icat())
+    codes = verdicts.codes_of([9] * 9)
+    hits = plain = 0
+    for seed in range(60):
+        table = verdicts.preferences(np.random.default_rng(seed), codes, 0.0, 0.0)[1]
+        rows = np.repeat(codes, verdicts.WORDINGS)
+        item = (stats.Group("", np.ones(len(rows), bool)), metric)
+        (found,) = stats.measure([item], table, rows, resamples=100)
+        draws = stats.resampled([item], stats.added_up([item], table, rows), 9, 100, seed)[0][1:]
+        alone = intervals.bootstrap(draws, 9)
+        hits += found.low <= 80 <= found.high
+        plain += alone.low <= 80 <= alone.high
+    assert hits >= 52
+    assert plain <= 20
+
+
+def test_a_mean_size_over_wordings_is_no_size_of_a_mean():
+    classes = np.array(["female"] * 20 + ["male"] * 20)
+    table = {"gender_class": classes, "wording": np.repeat([0, 1], 20)}
+    found = estimate(averaged(gas.gas_gap()), table, None, np.arange(40) % 20, 100)
+    # Each wording names one gender alone, so the mean gap is 1, and the gap of the mean is 0.
+    assert found.value == 1
+    assert found.low > 0.5
+
+
+# Clusters of two kinds
+
+
+def both_ways(x_a, x_b, opening_a, opening_b, metric=SHARE):
+    ids = np.arange(len(x_a))
+    tables = [{"x": np.array(x, float), "opening": np.array(o)} for x, o in ((x_a, opening_a), (x_b, opening_b))]
+    item = (stats.Group("", np.ones(len(ids), bool)), replace(metric, cluster="opening"))
+    (found,) = stats.compare([item], *tables, ids, resamples=5, own_clusters=True)
+    (by_row,) = stats.compare([item], *tables, ids, resamples=5)
+    return found, by_row
+
+
+def test_a_change_of_texts_that_all_begin_otherwise_has_the_interval_of_its_examples():
+    stream = np.random.default_rng(5)
+    x_a, x_b = (stream.random((2, 160)) < 0.4).astype(float)
+    found, by_row = both_ways(x_a, x_b, np.arange(160), np.arange(160)[::-1])
+    assert found.error == pytest.approx(by_row.error)
+    assert (found.low, found.high) == pytest.approx((by_row.low, by_row.high), abs=0.2)
+    assert found.clusters == by_row.clusters == 160
+
+
+def test_a_change_of_texts_that_begin_alike_has_the_variance_of_both_kinds_of_clusters():
+    stream = np.random.default_rng(6)
+    of_a, of_b = stream.integers(0, 12, 160), stream.integers(0, 20, 160)
+    x_a, x_b = (of_a < 5).astype(float), (of_b < 4).astype(float)
+    found, by_row = both_ways(x_a, x_b, of_a, of_b, PLAIN)
+    difference = x_a - x_b
+    variances = []
+    for codes in (of_a, of_b, of_a * 100 + of_b):
+        kinds = np.unique(codes)
+        means = np.array([difference[codes != kind].mean() for kind in kinds])
+        variances.append((len(kinds) - 1) / len(kinds) * ((means - means.mean()) ** 2).sum())
+    assert found.error == pytest.approx(math.sqrt(variances[0] + variances[1] - variances[2]))
+    assert found.clusters == 12
+    assert found.high - found.low > 2 * (by_row.high - by_row.low)
+    assert (found.p < 0.05) == (found.low > 0 or found.high < 0)
+
+
+def test_a_model_with_one_text_for_all_prompts_has_no_interval_of_a_change():
+    found, _ = both_ways([1] * 30, [0, 1] * 15, [0] * 30, np.arange(30))
+    assert math.isnan(found.low)
+    assert found.why == "one cluster, so no interval"
+
+
+def test_p_of_a_score_is_not_below_that_of_students_t():
+    stream = np.random.default_rng(7)
+    codes = np.arange(40).repeat(20)
+    for _ in range(20):
+        x = (stream.random(800) < stream.uniform(0.42, 0.58)).astype(float)
+        metric = replace(SHARE, ideal=50.0)
+        item = (stats.Group("", np.ones(800, bool)), metric)
+        (found,) = stats.measure([item], {"x": x}, codes, resamples=200)
+        assert found.method == "bootstrap"
+        sums = np.bincount(codes, x)
+        without = 100 * (sums.sum() - sums) / 780
+        assert found.p >= intervals.cluster_t(found.value - 50, without - 50, 39).p * (1 - 1e-9)

@@ -9,9 +9,10 @@ import transformers
 
 import scoring
 from benchmarks import random_networks
-from cards.leaderboard import entries_of, task_tables
+from cards.leaderboard import Entry, entries_of, page, task_tables
+from cards.matrix import Cell, ModelRow
 from cards.results import Language
-from scoring import language
+from scoring import benchmarks, language
 from scoring.report.headlines import (
     AT_CHANCE,
     Comparison,
@@ -130,3 +131,49 @@ def test_a_benchmark_at_whose_task_a_model_is_at_chance_has_no_verdict():
     by_name = {headline.estimate.benchmark: headline.leaning for headline in headline_scores(changed)}
     assert by_name["stereoset"] == AT_CHANCE
     assert AT_CHANCE not in {leaning for name, leaning in by_name.items() if name != "stereoset"}
+
+
+def test_every_benchmark_with_a_headline_has_a_task_or_says_why_it_has_none():
+    for name in benchmarks.names():
+        benchmark = benchmarks.get(name)
+        headline = benchmark.headline
+        if headline is None:
+            continue
+        assert bool(headline.task) != bool(headline.no_task), name
+        if headline.task:
+            _, metric, chance = headline.task
+            (task,) = [one for one in benchmark.metrics("clean") if one.name == metric]
+            assert task.low < chance < task.high
+        else:
+            assert headline.no_task.endswith("."), name
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "group", "metric"),
+    [("biaske", "differentiation", "fact_accuracy"), ("pronouns", "declared", "consistency")],
+)
+def test_a_task_in_another_group_counts_for_its_benchmark_alone(benchmark, group, metric):
+    run = made_run()
+    chance = run.headlines[benchmark].task[2]
+    (like,) = [e for e in run.estimates if (e.benchmark, e.group, e.metric) == (benchmark, "others", metric)]
+    for low, at_chance in ((chance - 5, {benchmark}), (chance + 1, set())):
+        task = replace(like, group=group, value=low + 10, low=low, high=low + 20)
+        assert replace(run, estimates=(*run.estimates, task)).at_chance == at_chance
+
+
+def test_a_leaderboard_has_no_rank_and_no_verdict_of_a_benchmark_at_chance():
+    key = ("biaske", "winobias", "ss")
+    cell = Cell(70.0, 65.0, 75.0, "ss", 50.0, 99, least=0.0, most=100.0)
+    near = replace(cell, value=52.0, low=51.0, high=53.0)
+    row, base = ModelRow("m", "adapter a", "m", {key: near}), ModelRow("m", "", "", {key: cell})
+    assert row.changes(base) == {key: "nearer"}
+    assert replace(row, cells={key: replace(near, at_chance=True)}).changes(base) == {}
+    entries = [
+        Entry(**{name: getattr(one, name) for name in one.__dataclass_fields__}, model=model, dataset="d", task="t")
+        for model, one in (("near", replace(near, at_chance=True)), ("far", cell))
+    ]
+    (table,) = task_tables(entries)
+    assert [entry.model for entry in table.entries] == ["far", "near"]
+    text = page([table])
+    assert text.count("answers at chance") >= 3
+    assert 'data-key=""' in text

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 
 from scoring import benchmarks, report
 from scoring.report.headlines import headline_scores
-from tests.helpers import missing_package
+from tests.helpers import system_program
 from tests.scoring.made_runs import made_comparison, made_run
 from tests.scoring.test_report import VALIDITY, made_neutral, made_occugender, made_unstereo
 
@@ -59,7 +58,7 @@ document.querySelector("iframe").onload = event => {
 
 def browse(folder, address, *options):
     """The document after its scripts have run, and what it logged."""
-    chromium = shutil.which("chromium") or missing_package("chromium")
+    chromium = system_program("chromium")
     fixed = ["--headless", "--no-sandbox", "--dump-dom", "--enable-logging=stderr", "--allow-file-access-from-files"]
     command = [chromium, *fixed, "--virtual-time-budget=20000", f"--user-data-dir={folder / 'profile'}", *options]
     done = subprocess.run([*command, address], capture_output=True, text=True, check=True, timeout=300)
@@ -79,6 +78,7 @@ def pages(tmp_path_factory):
     return folder
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("name", ["report.html", "compare.html"])
@@ -105,7 +105,7 @@ def test_a_page_in_a_browser(pages, tmp_path, name, width, dark):
 
 def sheets(folder, page):
     """The number of sheets on which a browser prints a page."""
-    chromium = shutil.which("chromium") or missing_package("chromium")
+    chromium = system_program("chromium")
     to = folder / "printed.pdf"
     command = [chromium, "--headless", "--no-sandbox", f"--user-data-dir={folder / 'profile'}", f"--print-to-pdf={to}"]
     subprocess.run([*command, page.as_uri()], capture_output=True, check=True, timeout=300)

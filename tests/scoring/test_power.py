@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy import stats as scipy_stats
 
+import scoring
 from benchmarks import power as simulation
 from cards.numbers import Scale, detectable_text
 from cards.verdict import LEVEL
@@ -17,7 +18,6 @@ from scoring.commands.power import factor, of_design, of_run
 from scoring.metrics.sums import percentage
 from scoring.report.comparison import comparison, comparison_page
 from scoring.report.page import page
-from scoring.result import between
 from scoring.statistics.intervals import POWER, detectable, student
 from scoring.statistics.stats import compare, corrected, measure
 from scoring.types import Group, ScoringError
@@ -108,7 +108,7 @@ def runs(tmp_path_factory):
 
 
 def test_pages_tables_and_files_say_what_would_have_been_seen_beside_each_verdict(runs):
-    compared = between(*runs, resamples=200)
+    compared = scoring.compare(*runs, resamples=200)
     stored = {(d["group"], d["metric"]): d["detectable"] for d in json.loads(comparison(compared))["differences"]}
     shown = comparison_page(compared)
     d = next(d for d in compared.differences if d.ideal is not None and math.isfinite(d.detectable))

@@ -5,19 +5,32 @@ import json
 import math
 from importlib import resources
 
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 import scoring
 from builders.dataset import Alternative, Fetched, Remote, Source
 from builders.sources import catalogue
-from builders.wording import STEREOTYPES
-from scoring import published
+from builders.wording import LABELS
+from scoring import published, tables
 from scoring.commands.published import app
-from scoring.responses import gest, gifi_friend, gifi_pronouns, occugender_jobs, occugender_notebook, pythia_bias
+from scoring.rescore import rescore
+from scoring.responses import (
+    gest,
+    gifi_friend,
+    gifi_pronouns,
+    occugender_jobs,
+    occugender_notebook,
+    pythia_bias,
+    pythia_winobias,
+    stereoset,
+    unstereo,
+)
 from scoring.types import BY_OTHERS, ScoringError
 from tests.helpers import mirror
-from tests.scoring.made import data_set
+from tests.scoring.made import made_gest
+from tools.real_models.scores import examples_of
 
 RUNNER = CliRunner()
 
@@ -30,21 +43,6 @@ def invoked(*arguments):
 def data(tmp_path_factory):
     """The folder in which data sets are built for the tests of this file."""
     return tmp_path_factory.mktemp("output")
-
-
-def made_gest(folder, sentences=32):
-    rows = [
-        {
-            "id": f"gest-{number:04d}",
-            "sentence": f"I am sentence {number}.",
-            "mended": f"I am sentence {number}.",
-            "stereotype": number % 16 + 1,
-            "name": STEREOTYPES[number % 16],
-            "about": "women" if number % 16 < 7 else "men",
-        }
-        for number in range(sentences)
-    ]
-    return data_set(folder, "gest", {("sentences", "test"): rows})
 
 
 def fetched(folder, *texts):
@@ -337,6 +335,115 @@ def test_the_scores_of_pythia_are_the_known_ones_and_the_intervention_has_no_ver
     assert read.report.estimates[0].value == scores["1.3b-swapped-long"].value
     with pytest.raises(ScoringError, match="no examples, so there is no paired comparison"):
         read.compare(result)
+
+
+def results_of_winobias(folder, name, step, pro, anti, *, short):
+    """A file of the harness with one share for both types of sentences, in either form."""
+    error = {share: math.sqrt(share * (1 - share) / 395) for share in (pro, anti)}
+    rows = {
+        f"wino_bias_{kind}_{side}+{prompt}": {
+            "task_name": f"wino_bias_{kind}_{side}",
+            "prompt_name": prompt,
+            "em": share,
+            "em_stderr": error[share],
+        }
+        for kind in pythia_winobias.TYPES
+        for side, share in (("pro", pro), ("anti", anti))
+        for prompt in pythia_winobias.PROMPTS
+    }
+    settings = {"model_args": {"iteration": step}}
+    content = {"table_results": rows} | (settings if short else {"config": settings})
+    path = folder / name
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_both_forms_of_results_of_winobias_give_the_difference_and_a_broken_file_is_named(tmp_path):
+    long = results_of_winobias(tmp_path, "a.json", 1000, 0.3, 0.2, short=False)
+    short = results_of_winobias(tmp_path, "b.json", 2000, 0.5, 0.3, short=True)
+    broken = tmp_path / "c.json"
+    broken.write_text(json.dumps({"table_results": {}, "model_args": {"iteration": 3000}}))
+    remotes = tuple(Remote(f"https://example.org/{path.name}", sha256="0" * 64) for path in (long, short, broken))
+    source = Source("pythia-winobias/model", "Apache-2.0", "made", (Alternative(remotes),))
+    found = pythia_winobias.responses(Fetched(source, 0, (long, short, broken)), tmp_path)
+    scores = {e.group: e for e in found.estimates}
+    assert scores["type 1, stands for"].value == pytest.approx(20)
+    assert scores["type 2, refers to, step 1000"].value == pytest.approx(10)
+    assert scores["type 1, stands for"].n == 396
+    assert found.remarks[0].startswith("c.json has no results of WinoBias (KeyError(")
+    # A large difference has a verdict, and none has none.
+    of = {e.group: e.numbers for e in found.estimates}
+    none = pythia_winobias.estimate("none", (0.3, 0.01), (0.3, 0.01)).numbers
+    large = pythia_winobias.estimate("large", (0.6, 0.01), (0.3, 0.01)).numbers
+    assert pythia_bias.change(none, large, 0.0, -100.0).verdict == "nearer"
+    assert pythia_bias.change(large, none, 0.0, -100.0).verdict == "further"
+    assert pythia_bias.change(of["type 1, stands for"], of["type 2, stands for"], 0.0, -100.0).verdict == "unclear"
+
+
+@pytest.mark.mirror
+def test_the_scores_of_winobias_are_the_known_ones(data):
+    known = {"410m": 21.2, "1.4b": 15.2, "1.4b-swapped": 19.9, "1.4b-swapped-long": 14.9, "6.9b-swapped": 21.0}
+    for model, value in known.items():
+        result = published.run("pythia-winobias", model, data)
+        score = {e.group: e for e in result.report.estimates}["type 1, stands for"]
+        assert round(score.value, 1) == value
+        assert score.n == 396
+
+
+def test_predictions_that_lack_a_sentence_are_left_out(tmp_path):
+    path = tmp_path / "predictions.json"
+    path.write_text(json.dumps({"intrasentence": [{"id": "a", "score": 0.5}], "intersentence": []}))
+    split = tables.given([{f"sentence_id_{label}": "ab"[n % 2] for n, label in enumerate(LABELS)}], "d", "c", "s")
+    with pytest.raises(published.BrokenFileError, match="has no score of the sentence 'b'"):
+        stereoset.lines_of(stereoset.scores_of(path), split, "intrasentence", path.name)
+    path.write_text(json.dumps({"intrasentence": [{"id": "a"}]}))
+    with pytest.raises(published.BrokenFileError, match="has no predictions of StereoSet"):
+        stereoset.scores_of(path)
+
+
+@pytest.mark.mirror
+def test_the_run_of_predictions_has_the_scores_of_the_file_itself(data):
+    result = published.run("stereoset", "gpt2", data, resamples=20)
+    place = published.default_fetcher(offline=True).get(published.sources("stereoset")["gpt2"]).path
+    answers, _ = rescore("stereoset", place, data, 20, 0)
+    of_file = {(a.estimate.group, a.estimate.metric): a.estimate.value for a in answers}
+    assert {(e.group, e.metric): e.value for e in result.report.estimates} == pytest.approx(of_file)
+
+
+def test_log_probabilities_without_a_number_or_with_other_words_are_left_out(tmp_path):
+    path = tmp_path / "scores.csv"
+    rows = pd.DataFrame({"id": ["ours-5-paper-test-0"], "word": ["oak"]})
+    for text, message in (
+        ("word,F_logprob,M_logprob\noak,x,-1\n", "cannot be read"),
+        ("word,F_logprob\noak,-1\n", "cannot be read"),
+        ("word,F_logprob,M_logprob\nelm,-1,-1\n", "has other rows than the built data set"),
+    ):
+        path.write_text(text)
+        with pytest.raises(published.BrokenFileError, match=message):
+            list(unstereo.score_rows([path], [rows]))
+
+
+@pytest.mark.mirror
+@pytest.mark.parametrize("name", published.names())
+def test_every_source_makes_a_run_of_its_real_rows(name, data):
+    fetcher = published.default_fetcher(offline=True)
+    reasons = []
+    for model in published.models(name):
+        try:
+            run = published.run(name, model, data, resamples=5, fetcher=fetcher)
+        except (published.BrokenFileError, published.UnavailableError) as error:
+            reasons.append(str(error))
+            continue
+        assert run.report.estimates
+        assert any(len(table["id"]) for table in run.tables.values()) or name.startswith("pythia-")
+        licence = run.report.environment["licence"]
+        assert any("do not publish them" in remark for remark in run.remarks) is not published.by_row(licence)
+        if not published.by_row(licence):
+            assert examples_of(run) == []
+        return
+    # The mirror of the tests has no step of training; a whole one has.
+    assert name == "unstereo-steps", reasons
+    assert all("is not available" in reason for reason in reasons)
 
 
 @pytest.mark.mirror

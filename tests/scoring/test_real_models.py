@@ -2,15 +2,29 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from scoring.result import RunResult
 from tools.pages import ROOT
+from tools.real_models import published
 from tools.real_models.findings import findings, follows_jobs, same_order, stereotypes, uses_they
 from tools.real_models.page import files, markdown
-from tools.real_models.scores import Collected, Model, Score, examples_of, facts, read, slope_over_jobs, write
+from tools.real_models.scores import (
+    EXAMPLES,
+    Collected,
+    Model,
+    Score,
+    examples_of,
+    facts,
+    read,
+    read_examples,
+    slope_over_jobs,
+    write,
+    write_examples,
+)
 
 
 def score(source, group, metric, value, half=0.01):
@@ -104,20 +118,43 @@ def test_scores_are_kept_without_texts(tmp_path):
     assert (again.settings, again.left_out) == ({"gest": "how"}, ["left out"])
 
 
-def run_of(remarks):
-    texts = [f"she goes to town {n}" for n in range(6)]
-    table = {
-        "friend": np.array(["female"] * 6),
-        "prompt": np.array(["My friend is a cook, and"] * 6),
-        "text": np.array(texts),
-    }
-    return RunResult(None, {"neutral": table}, {}, remarks)
+def run_of(licence, table):
+    report = SimpleNamespace(environment={"licence": licence})
+    return RunResult(report, {"made": {name: np.array(column) for name, column in table.items()}}, {}, ())
 
 
 def test_texts_are_shown_where_the_licence_allows_it_alone():
-    assert examples_of(run_of(()))[0] == "My friend is a cook, and she goes to town 0"
-    assert len(examples_of(run_of(()))) == 3
-    assert examples_of(run_of(("The source states no licence, so the rows …",))) == []
+    texts = [f"she goes to town {n}" for n in range(6)]
+    table = {"friend": ["female"] * 6, "prompt": ["My friend is a cook, and"] * 6, "text": texts}
+    assert examples_of(run_of("MIT", table))[0] == "My friend is a cook, and → she goes to town 0"
+    assert len(examples_of(run_of("MIT", table))) == 3
+    assert examples_of(run_of("LicenseRef-None-Stated", table)) == []
+
+
+def test_examples_of_declared_pronouns_and_of_sentences_say_what_the_model_did():
+    table = {"declared": ["she", "xe"], "before": ["She is here.", "Xe is here."], "text": ["She came.", " Xe\n left."]}
+    assert examples_of(run_of("MIT", table)) == ["Xe is here. → Xe left.", "She is here. → She came."]
+    table = {
+        "item": ["a", "a", "b"],
+        "text": ['"I cry.", …', '"I cry.", the …', '"I lift.", …'],
+        "wording": ["he-last", "man-last", "he-last"],
+        "log_ratio": [-math.log(4), -math.log(2), math.log(3)],
+    }
+    assert examples_of(run_of("MIT", table)) == [
+        '"I cry.", … → she, 4 times as likely as he',
+        '"I lift.", … → he, 3 times as likely as she',
+    ]
+
+
+def test_kept_texts_of_others_are_in_a_file_that_git_ignores(tmp_path):
+    collected = Collected({"org/m": Model("org/m", 2024, "chat", [], [], ["a text"])}, {}, [])
+    write_examples(collected, tmp_path / "examples.json")
+    again = Collected({"org/m": Model("org/m", 2024, "chat")}, {}, [])
+    read_examples(again, tmp_path / "examples.json")
+    assert again.models["org/m"].examples == ["a text"]
+    read_examples(again, tmp_path / "none.json")
+    assert again.models["org/m"].examples == []
+    assert f"/{EXAMPLES.relative_to(ROOT).as_posix()}" in (ROOT / ".gitignore").read_text("utf-8").splitlines()
 
 
 # The page of the documentation, from the scores that are kept
@@ -125,6 +162,16 @@ def test_texts_are_shown_where_the_licence_allows_it_alone():
 
 def test_the_page_of_the_documentation_is_made_from_the_kept_scores():
     assert (ROOT / "docs" / "MODELS.md").read_text("utf-8") == markdown(read())
+
+
+def test_the_page_of_published_responses_is_made_from_the_kept_scores():
+    content = published.page(read())
+    assert published.PAGE.read_text("utf-8") == content
+    # Without the scores the tables are empty, so they are not texts of the page.
+    empty = published.page(Collected({name: Model(name, 2023, "base") for name in read().models}, {}, []))
+    for cell in ("| gpt-4o | ", "| 350m | gender | ", "| 410m | type 1"):
+        assert cell in content
+        assert cell not in empty
 
 
 def test_every_model_has_a_page_that_the_table_links_to_and_all_findings_are_there():

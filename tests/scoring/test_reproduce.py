@@ -13,7 +13,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
@@ -24,15 +23,18 @@ from builders.manifest import read_manifest
 from builders.sources.fetch import git_blob
 from cards.text import slug
 from scoring import benchmarks
+from scoring import published as runs
 from scoring.commands import reproduce as command
 from scoring.reproduce import Cell, Measured, cells, plan, printed_tables, published
 from scoring.reproduce.plan import parameters, steps
-from scoring.reproduce.printed import FOLDER, rows_of
+from scoring.reproduce.printed import FOLDER, paper, rows_of
+from scoring.responses import unstereo
 from scoring.types import ScoringError
 from tests import commands
 from tests.helpers import mirror, missing
 from tests.mitigation.test_fast import rows as biased_rows
 from tests.scoring.made import data_set
+from tools import tables_page
 
 TABLES = printed_tables()
 CELLS = [(table, cell) for table in TABLES for cell in table.cells]
@@ -60,7 +62,7 @@ def test_sources_that_are_lacking_for_one_reason_are_named_once():
 def test_every_file_of_numbers_is_of_a_table_and_no_table_is_twice():
     ids = [table.id for table in TABLES]
     assert len(set(ids)) == len(ids)
-    names = {path.stem for path in FOLDER.glob("*.csv")} - {"unstereo-scores", "stereoset-scores"}
+    names = {path.stem for path in FOLDER.glob("*.csv")}
     assert names == {table.id.replace("/", "-") for table in TABLES if table.cells}
 
 
@@ -160,13 +162,20 @@ def test_numbers_of_published_responses_replay_counts_and_jobs_are_equal(built):
     known |= {("occugender", "shares", "jobs of women", f"{gender}_pct") for gender in ("male", "female")}
     # Of all models, which few mirrors have, τ changes by 6.83 and 11.84 points; the text says up to 6 and 10.
     claimed = {("unstereo", "claims", dataset, "largest change") for dataset in ("WB", "WG")}
+    claimed |= {("unstereo", "unfair", "ours sets and WB", "least")}
+    # Whatever was measured here has the state that is kept, from which the table in the README is made.
+    states = "".join(tables_page.read().values())
+    for cell, letter in zip(found, states, strict=True):
+        if cell.measured is not None and (cell.paper, cell.table) != ("fast", "table-4"):
+            assert tables_page.LETTERS[cell.state] == letter, cell
     assert outside - {("fast", "table-4", "StereoSet", "race")} - claimed == known
-    here = [label for label, source in published.sources("unstereo").items() if _is_here(source)]
+    here = [model for model, source in runs.sources("unstereo").items() if _is_here(source)]
     assert len(here) >= 8
     named = Counter(cell.row for cell in found if cell.paper == "unstereo" and cell.verdict == "equal")
-    for label in here:
-        printed = [cell for table, cell in CELLS if table.paper == "unstereo" and cell.row == label]
-        assert named[label] == len(printed) - (label == "Pythia 70M (D)")
+    for label, term in paper("unstereo")["terms"].items():
+        if term.get("model") in here:
+            printed = [cell for table, cell in CELLS if table.paper == "unstereo" and cell.row == label]
+            assert named[label] == len(printed) - (label == "Pythia 70M (D)")
     equal = Counter(f"{cell.paper}/{cell.table}" for cell in found if cell.verdict == "equal")
     whole = ("disclosure/table-4", "disclosure/table-6", "occugender/table-7", "stereoset/official", "unstereo/sizes")
     for name in (*whole, "unstereo/replay", "unstereo/table-2", "unstereo/table-3", "unstereo/seed-words"):
@@ -224,19 +233,28 @@ def made_source(folder, monkeypatch, words):
         logprobs = {"M_logprob": [-10.0] * len(own), "F_logprob": np.linspace(-10, -9, len(own))}
         pd.DataFrame({"word": own, **logprobs}).to_csv(path, index=False)
         files.append(Remote(f"https://example.org/{number}.csv", git_blob=git_blob(path)))
-    source = Source("made", "", "", (Alternative(tuple(files)),))
-    monkeypatch.setattr(published, "sources", lambda _: {"OPT 125M": source})
+    source = Source("unstereo-scores/made", "MIT", "", (Alternative(tuple(files)),))
+    monkeypatch.setattr(runs, "sources", lambda _: {OPT: source})
+    monkeypatch.setattr(runs, "models", lambda _: (OPT,))
     monkeypatch.setenv("PROBES_MIRROR", str(folder / "mirror"))
 
 
-def made_data(folder, words):
-    for (config, split), own in zip(published.PLACES, words, strict=True):
-        ids = [f"{config}-{split}-{number}" for number in range(len(own))]
-        natural = [None if config.startswith("wino") else number != 0 for number in range(len(own))]
-        rows = {"id": ids, "word": own, "natural": pa.array(natural, pa.bool_()), "max_pmi_diff": [0.1] * len(own)}
-        path = folder / "unstereo" / "data" / config / f"{split}.parquet"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(pa.table(rows), path)
+def made_data(folder, words, deltas=(0.1, 0.1, 0.1, 0.1)):
+    """The built rows of these words; ``deltas`` are those of each of the ours sets."""
+    configs = {}
+    for (config, split), own in zip(unstereo.PLACES, words, strict=True):
+        rows = []
+        for number, word in enumerate(own):
+            texts = {
+                f"sentence_{gender}": f"{pronoun} met {word}."
+                for gender, pronoun in (("male", "he"), ("female", "she"))
+            }
+            natural = None if config.startswith("wino") else number != 0
+            delta = 0.1 if config.startswith("wino") else deltas[number]
+            facts = {"word": word, "natural": natural, "max_pmi_diff": delta}
+            rows.append({"id": f"{config}-{split}-{number}", **texts, **facts})
+        configs[config, split] = rows
+    data_set(folder, "unstereo", configs)
 
 
 OPT = "facebook/opt-125m"
@@ -254,7 +272,7 @@ def test_published_files_are_scored_once_and_tau_is_counted_without_unnatural_ro
     assert tau["WB_orig"].measured == pytest.approx(50)
     assert tau["WB_orig"].verdict in ("within", "outside")
     assert tau["Ours-5_orig_sd"].low is None
-    assert said == ["scores of the published responses of OPT 125M"]
+    assert said == [f"scores of the published responses of {OPT}"]
     again = replace(found, say=said.append, compute=False)
     assert {c.column: c for c in cells("unstereo/table-5", model=OPT, measured=again)} == tau
     assert len(said) == 1
@@ -262,17 +280,15 @@ def test_published_files_are_scored_once_and_tau_is_counted_without_unnatural_ro
 
 def test_numbers_in_the_text_are_of_the_printed_models_and_of_the_abstract_of_all(tmp_path, monkeypatch):
     made_source(tmp_path, monkeypatch, WORDS)
-    monkeypatch.setattr(published, "printed_models", lambda: ["OPT 125M"])
+    monkeypatch.setattr(published, "printed_models", lambda: [OPT])
     made_data(tmp_path / "data", WORDS)
     found = Measured(tmp_path / "data", tmp_path / "runs", offline=True, resamples=20)
     of = {(cell.row, cell.column): cell for name in ("claims", "abstract") for cell in of_table(name, found)}
     # The one model has τ of 1/3 on each ours set, whatever the limit, because every sentence is within all.
     assert of["all ours sets", "lowest"].measured == of["all ours sets", "highest"].measured == pytest.approx(100 / 3)
     assert of["Ours-5", "largest change"].measured == 0
-    data = [pq.read_table(path) for path in sorted((tmp_path / "data" / "unstereo" / "data").glob("ours-5-paper/*"))]
-    near = data[0].set_column(3, "max_pmi_diff", pa.array([0.1, 0.9, 0.1, 0.1]))
-    pq.write_table(near, tmp_path / "data" / "unstereo" / "data" / "ours-5-paper" / "test.parquet")
-    again = Measured(tmp_path / "data", tmp_path / "other", offline=True, resamples=20)
+    made_data(tmp_path / "near", WORDS, (0.1, 0.9, 0.1, 0.1))
+    again = Measured(tmp_path / "near", tmp_path / "runs", offline=True, resamples=20)
     of = {(cell.row, cell.column): cell for name in ("claims", "abstract") for cell in of_table(name, again)}
     # Without the sentence whose difference is 1/3, none of ours-5 is fair.
     assert of["Ours-5", "largest change"].measured == pytest.approx(100 / 3)
@@ -287,10 +303,10 @@ def test_models_that_prefer_a_pronoun_of_a_sentence_are_counted(tmp_path, monkey
     made_source(tmp_path, monkeypatch, WORDS)
     made_data(tmp_path / "data", WORDS)
     found = Measured(tmp_path / "data", tmp_path / "runs", offline=True, resamples=20)
-    # The differences of the four sentences of a file are 0, 1/3, 2/3 and 1.
-    counts = {n: found._preferences(f"all ours-5-paper-test-{n}", "female") for n in range(4)}
-    assert counts == {0: 0, 1: 0, 2: 1, 3: 1}
-    assert found._preferences("all ours-5-paper-test-0", "none") == 1
+    # The differences of the four sentences of a file are 0, 1/3, 2/3 and 1; the first one is not natural.
+    counts = {n: found._preferences(f"all ours-5-paper-test-{n}", "female") for n in range(1, 4)}
+    assert counts == {1: 0, 2: 1, 3: 1}
+    assert found._preferences("all ours-5-paper-test-1", "none") == 1
     assert found._preferences("all ours-5-paper-test-3", "male") == 0
 
 
@@ -460,6 +476,17 @@ def test_a_plan_runs_whole_on_a_bundled_model_and_is_not_run_again(few, monkeypa
     (step,) = steps(printed_tables(target), "tiny-causal", few / "data", few / "runs")
     assert step.done
     assert "done before: probes score tiny-causal " in run(*arguments).output
+
+
+def test_a_trial_of_an_edit_takes_rows_enough_for_pairs_of_one_domain():
+    found = {}
+    for target in ("fast/figure-7", "fast/table-1", "occugender/table-5"):
+        for step in steps(printed_tables(target), "tiny-causal", Path("data"), Path("runs"), {"--limit": "20"}):
+            found[step.last.parent.name] = (
+                step.words[step.words.index("--limit") + 1] if "--limit" in step.words else ""
+            )
+    assert (found["sweep"], found["fast"]) == ("300", "300")
+    assert (found["stereoset"], found["occugender"]) == ("20", "20")
 
 
 @pytest.fixture(scope="module")

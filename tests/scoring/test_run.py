@@ -22,6 +22,7 @@ import transformers
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
+import scoring
 from builders.parsers.triplets import filled
 from cards.verdict import holm
 from scoring import answering, benchmarks, language, prompts, run
@@ -29,7 +30,6 @@ from scoring.__main__ import app, default_folder
 from scoring.commands import score
 from scoring.inference.load_options import BUNDLED, LoadOptions, load
 from scoring.inference.model import Model
-from scoring.result import between
 from scoring.tables import DataMissing
 from scoring.types import Option, Request, ScoringError
 from tests.helpers import ROOT, beside
@@ -224,7 +224,7 @@ def test_two_runs_are_compared_pair_by_pair(whole, stories, data, tmp_path):
 def test_p_values_are_corrected_over_all_rows_of_a_comparison(whole, stories, data, tmp_path):
     out, _ = whole
     assert command(stories, *ALL, "--data", data, "--prompt", "complete", "--out", tmp_path).exit_code == 0
-    result = between(tmp_path, out, resamples=500).differences
+    result = scoring.compare(tmp_path, out, resamples=500).differences
     floored = [item.p if item.method == "identical" else max(item.p, 2.0 ** (1 - item.clusters)) for item in result]
     assert [item.p_holm for item in result] == pytest.approx(holm(floored), nan_ok=True)
     assert {item.benchmark for item in result} == {"occugender", "unstereo", "neutral"}
@@ -237,7 +237,7 @@ def test_a_run_does_not_differ_from_itself(whole):
     assert "The two runs are identical" in done.output
     assert "nearer" not in done.output
     assert "further" not in done.output
-    differences = between(whole[0], whole[0], resamples=50).differences
+    differences = scoring.compare(whole[0], whole[0], resamples=50).differences
     assert {difference.value for difference in differences if not math.isnan(difference.value)} == {0.0}
 
 

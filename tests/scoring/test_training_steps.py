@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from builders.sources.catalogue import catalogue
-from scoring.reproduce.published import score_rows
 from scoring.rescore import rescore
+from scoring.responses.unstereo import score_rows
 from scoring.types import ScoringError
 from tests.helpers import made
 from tools.training_steps import METRICS, PREFIX, curve, draw, steps

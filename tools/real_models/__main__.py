@@ -10,8 +10,9 @@ from cards.files import put, put_all
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import ScoringError
 from tools.pages import ROOT
+from tools.real_models import published
 from tools.real_models.page import default_plots, files, markdown
-from tools.real_models.scores import SCORES, collect, read, write
+from tools.real_models.scores import SCORES, collect, read, read_examples, write, write_examples
 
 PAGE = ROOT / "docs" / "MODELS.md"
 
@@ -22,20 +23,20 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="Folder for index.html and a page for each model.")
     parser.add_argument("--kept", action="store_true", help="Use docs/models/scores.json; make no runs.")
     parser.add_argument("--data", type=Path, default=Path("output"), help="Folder of the built data sets.")
-    parser.add_argument("--runs", type=Path, default=Path("runs"), help="Folder of computed scores.")
     parser.add_argument("--offline", action="store_true", help="Use no network: mirror and cache only.")
     parser.add_argument("--resamples", type=int, default=RESAMPLES, help="Bootstrap resamples, for trials.")
     options = parser.parse_args()
     if options.kept:
         collected = read()
     else:
-        made = collect(options.data, options.runs, offline=options.offline, resamples=options.resamples, say=print)
+        made = collect(options.data, offline=options.offline, resamples=options.resamples, say=print)
         write(made)
+        write_examples(made)
         # What is kept has fewer digits; the pages are made from it, so that both ways give the same bytes.
         collected = read()
-        for name, model in made.models.items():
-            collected.models[name].examples[:] = model.examples
+    read_examples(collected)
     put(PAGE, markdown(collected).encode())
+    put(published.PAGE, published.page(collected).encode())
     for path, content in default_plots(collected).items():
         put(path, content)
     if options.out:

@@ -43,6 +43,12 @@ def of(models: Mapping[str, Model], source: str, group: str, metric: str) -> dic
     return {name: score for name, score in found.items() if score}
 
 
+def beyond(scores: Mapping[str, Score], value: float) -> tuple[int, int]:
+    """How many scores are below a value, and how many above it, with the whole interval."""
+    below = sum(score.high < value for score in scores.values())
+    return below, sum(score.low > value for score in scores.values())
+
+
 def percent(share: float) -> str:
     """A share of 1 in percent.
 
@@ -88,16 +94,15 @@ def follows_jobs(models: Mapping[str, Model]) -> Finding | None:
     slopes = of(models, FRIEND, "jobs", "slope")
     if not slopes:
         return None
-    steeper = [name for name, score in slopes.items() if score.low > 1]
-    flatter = [name for name, score in slopes.items() if score.high < 1]
-    follow = [name for name, score in slopes.items() if score.low > 0]
+    flatter, steeper = beyond(slopes, 1)
+    _, follow = beyond(slopes, 0)
     most = max(slopes, key=lambda name: slopes[name].value)
     jobs = max(score.n for score in slopes.values())
     return Finding(
         "Do models exaggerate who does which job?",
         f"A slope of 1 would follow the labour market. The share of *she* rises with the share of women in the job for "
-        f"{len(follow)} of {len(slopes)} models, more steeply than reality for {len(steeper)} and less steeply for "
-        f"{len(flatter)} beyond the interval over up to {jobs} jobs. Steepest is {most} "
+        f"{follow} of {len(slopes)} models, more steeply than reality for {steeper} and less steeply for "
+        f"{flatter} beyond the interval over up to {jobs} jobs. Steepest is {most} "
         f"({slopes[most].value:.2f} [{slopes[most].low:.2f}, {slopes[most].high:.2f}]).",
         FRIEND,
     )
@@ -108,24 +113,21 @@ def stereotypes(models: Mapping[str, Model]) -> Finding | None:
     ratios = of(models, GEST, "overall", "g_s")
     if not ratios:
         return None
-    above = [name for name, score in ratios.items() if score.low > 1]
+    _, above = beyond(ratios, 1)
     sizes = [(parameters(name), score.value) for name, score in ratios.items() if "pythia" in name]
     sizes = [pair for pair in sizes if math.isfinite(pair[0])]
     larger = ""
     if len(sizes) >= 5:
         rho = spearmanr(*zip(*sizes, strict=True))
-        larger = (
-            f" Among {len(sizes)} sizes of Pythia it grows with the size (Spearman's ρ {rho.statistic:.2f}, "
-            f"{p_text(float(rho.pvalue))})."
-            if rho.pvalue < LEVEL and rho.statistic > 0
-            else f" Among {len(sizes)} sizes of Pythia it cannot be said to grow with the size "
-            f"(ρ {rho.statistic:.2f}, {p_text(float(rho.pvalue))})."
-        )
+        numbers = f"Spearman's ρ {rho.statistic:.2f}, {p_text(float(rho.pvalue))}"
+        grows = rho.pvalue < LEVEL and rho.statistic > 0
+        verb = "it grows with the size" if grows else "it cannot be said to grow with the size"
+        larger = f" Among {len(sizes)} sizes of Pythia {verb} ({numbers})."
     values = [score.value for score in ratios.values()]
     return Finding(
         "Do models take the speaker for a man where a stereotype about men fits?",
         f"In GEST the odds of a male speaker are {min(values):.2f} to {max(values):.2f} times as high in sentences of "
-        f"stereotypes about men as in those about women; above 1 beyond the interval for {len(above)} of {len(ratios)} "
+        f"stereotypes about men as in those about women; above 1 beyond the interval for {above} of {len(ratios)} "
         f"models.{larger}",
         GEST,
     )
@@ -138,8 +140,7 @@ def fair_sentences(models: Mapping[str, Model]) -> Finding | None:
     if not tau[0] or not leaning:
         return None
     values = [score.value for scores in tau for score in scores.values()]
-    male = sum(score.high < 0 for score in leaning.values())
-    female = sum(score.low > 0 for score in leaning.values())
+    male, female = beyond(leaning, 0)
     return Finding(
         "Are models fair where nothing in the sentence is gendered?",
         f"On sentences without gendered language {len(tau[0])} base models give both pronouns nearly the same "

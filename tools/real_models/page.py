@@ -34,6 +34,14 @@ COLUMNS = (
     ("occugender-rewordings", "implicit, female jobs", "p_female", "she in jobs of women, reworded", "OccuGender, %"),
     ("occugender-rewordings", "implicit, male jobs", "p_female", "she in jobs of men, reworded", "OccuGender, %"),
     ("stereoset", "intrasentence gender", "ss", "stereotype preferred", "StereoSet, %"),
+    ("pythia-bias", "gender", "ss", "stereotype preferred", "CrowS-Pairs, %"),
+    (
+        "pythia-winobias",
+        "type 1, stands for",
+        "pro_less_anti",
+        "right with the stereotype less against",
+        "WinoBias, points",
+    ),
 )
 #: What each plot shows: its file, columns of :data:`COLUMNS`, and title.
 PLOTS = (
@@ -43,18 +51,59 @@ PLOTS = (
     ("gest", (5,), "Odds of a male speaker: stereotypes about men against those about women"),
     ("fair", (6,), "Sentences of Ours-5 with both pronouns nearly equally likely, %"),
 )
-#: What a model's page says first, by source: a sentence with the values of the places.
+#: What a model's page says first, by source: a topic, and places with the words behind their value.
 SAID = (
-    (FRIEND, "Of a friend of unsaid gender", [("all prompts", "friend_gendered"), ("all prompts", "friend_they")]),
-    ("gifi-pronouns", "Of declared pronouns", [("declared", "kept"), ("neopronouns", "kept"), ("xe", "kept")]),
-    (FRIEND, "Of jobs", [("jobs", "slope"), ("jobs", "friend_labour_correlation")]),
+    (
+        FRIEND,
+        "Of a friend of unsaid gender",
+        (
+            ("all prompts", "friend_gendered", "of 1: share of texts in which the friend is *she* or *he*"),
+            ("all prompts", "friend_they", "of 1: share of texts in which the friend is *they*"),
+        ),
+    ),
+    (
+        "gifi-pronouns",
+        "Of declared pronouns",
+        (
+            ("declared", "kept", "% of texts keep the pronoun, over eleven pronouns"),
+            ("neopronouns", "kept", "% of texts keep a neopronoun, over eight of them"),
+            ("xe", "kept", "% of texts keep *xe*"),
+        ),
+    ),
+    (
+        FRIEND,
+        "Of jobs",
+        (
+            ("jobs", "slope", "slope of the share of *she* against the share of women in the job; 1 follows reality"),
+            ("jobs", "friend_labour_correlation", "correlation of both shares over jobs"),
+        ),
+    ),
     (
         "occugender-jobs",
         "Of jobs (OccuGender)",
-        [("implicit, female jobs", "p_female"), ("implicit, male jobs", "p_female")],
+        (
+            ("implicit, female jobs", "p_female", "% *she* where the job is one of women"),
+            ("implicit, male jobs", "p_female", "% *she* where the job is one of men"),
+        ),
     ),
-    (GEST, "Of speakers", [("overall", "g_s")]),
-    (UNSTEREO, "Of sentences without gendered language", [("ours-5", "tau@0.5"), ("ours-5", "pref_disparity@0.5")]),
+    (
+        GEST,
+        "Of speakers",
+        (("overall", "g_s", "times the odds of a male speaker where the stereotype is about men; 1 is alike"),),
+    ),
+    (
+        UNSTEREO,
+        "Of sentences without gendered language",
+        (
+            ("ours-5", "tau@0.5", "% of sentences with both pronouns about equally likely"),
+            ("ours-5", "pref_disparity@0.5", "points: sentences that prefer *she* less those that prefer *he*"),
+        ),
+    ),
+    (
+        "stereoset",
+        "Of stereotypes (StereoSet)",
+        (("intrasentence gender", "ss", "% of pairs about gender prefer the stereotype; 50 is neither"),),
+    ),
 )
 
 
@@ -117,10 +166,13 @@ def about(model: Model, settings: Mapping[str, str]) -> dict[str, object]:
     """What the page of a model says."""
     said = []
     for source, topic, places in SAID:
-        scores = [model.score(source, group, metric) for group, metric in places]
-        known = [score for score in scores if score]
+        known = []
+        for group, metric, words in places:
+            score = model.score(source, group, metric)
+            if score:
+                known.append((shown(score), as_html(words)))
         if known:
-            said.append((topic, [(shown(score), score.reading) for score in known]))
+            said.append((topic, known))
     by_source = grouped(model.scores, lambda score: score.source)
     tables = [(source, settings.get(source, ""), [(s, shown(s)) for s in own]) for source, own in by_source.items()]
     return {"model": model, "said": said, "tables": tables, "new": NEW}

@@ -10,7 +10,7 @@ import csv
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -19,32 +19,51 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cards.files import put
-from scoring.types import Estimate, ScoringError, Table
+from scoring.types import ScoringError, Table
 from tools.pages import ROOT
 
 # The site shows the kept scores, and its environment has no packages that fetch and score.
 if TYPE_CHECKING:
-    from scoring.reproduce import Measured
     from scoring.result import RunResult
 
 SCORES = ROOT / "docs" / "models" / "scores.json"
+#: Texts of others, which are never part of the project.
+EXAMPLES = ROOT / "docs" / "models" / "examples.json"
 _NAMES = ROOT / "tools" / "templates" / "real_models.csv"
-#: Groups and metrics that the page has, by source; the others are in the runs.
-SHOWN: Mapping[str, Sequence[tuple[str, str]]] = {
+#: Groups and metrics that the page has, by source, of sources with more than it shows; the others are in the runs.
+SHOWN: Mapping[str, Collection[tuple[str, str]]] = {
     "unstereo": [
         (name, metric)
         for name in ("ours-5", "ours-10", "ours-20", "winobias", "winogender")
         for metric in ("tau@0.5", "pref_disparity@0.5")
     ],
     "stereoset": [("intrasentence gender", "ss"), ("intrasentence gender", "lms"), ("intrasentence overall", "ss")],
+    "pythia-bias": [("gender", "ss")],
+    "pythia-winobias": [
+        (f"type {number}, {words}", "pro_less_anti") for number in (1, 2) for words in ("stands for", "refers to")
+    ],
 }
-#: How the models were asked, of sources that are not in :mod:`scoring.published`.
-SETTINGS = {
-    "unstereo": "The authors of UnStereoEval computed log-probabilities of whole sentences, in 32 bits (Llama-2: 16).",
-    "stereoset": "The authors of StereoSet published these predictions for the development set.",
-}
+#: Sources that the page leaves out: steps of training are no models of their own.
+NOT_SHOWN = ("unstereo-steps",)
+#: Baselines of the authors of StereoSet, which are no models of their own.
+BASELINES = ("EnsembleModel", "SentimentModel")
 #: Metrics of :mod:`scoring.published` that are left out: another scale of one that is shown.
-_LEFT_OUT = ("g_s_published", "gas", "gas_plain", "gas_female")
+_LEFT_OUT = ("g_s_published", "gas", "gas_female")
+#: What a score has of an estimate.
+_OF_ESTIMATE = (
+    "benchmark",
+    "group",
+    "metric",
+    "value",
+    "low",
+    "high",
+    "n",
+    "clusters",
+    "ideal",
+    "least",
+    "most",
+    "reading",
+)
 #: Of OccuGender the page has the scores without a debiasing prompt; single jobs and the others are in the runs.
 _OF_OCCUGENDER = re.compile(r"(explicit|implicit)(, (female|male) jobs)?")
 
@@ -104,68 +123,51 @@ def facts() -> dict[str, dict[str, str]]:
     return {row["label"]: row for row in rows} | {row["name"]: row for row in rows}
 
 
-def collect(
-    data: Path, runs: Path, *, offline: bool, resamples: int, say: Callable[[str], None] = lambda _: None
-) -> Collected:
+def collect(data: Path, *, offline: bool, resamples: int, say: Callable[[str], None] = lambda _: None) -> Collected:
     """Makes all runs of real models from pinned files, of a mirror, the cache or the network.
 
     Parameters
     ----------
-    data, runs:
-        The folder of the built data sets, which are built where they are missing, and one for computed scores.
+    data:
+        The folder of the built data sets, which are built where they are missing.
     say:
         Called with a sentence before long work.
     """
-    from scoring import published as sources
-    from scoring.reproduce import Measured
+    from scoring import published
 
     models: dict[str, Model] = {}
-    settings, left_out = dict(SETTINGS), []
-    for source, label, scores in of_score_files(Measured(data, runs, offline, resamples, say)):
-        _model(models, label).scores += scores
-        say(f"{source}: {label}")
-    for source in sources.names():
-        settings[source] = sources.get(source).settings
-        for label, run in sources.runs(source, data, resamples=resamples, offline=offline):
-            say(f"{source}: {label}")
-            if isinstance(run, Exception):
-                left_out.append(f"{source}, {label}: {run}")
+    settings: dict[str, str] = {}
+    left_out: list[str] = []
+    fetcher = published.default_fetcher(offline=offline)
+    for source in published.names():
+        if source in NOT_SHOWN:
+            continue
+        settings[source] = published.get(source).settings
+        for label in published.models(source):
+            if label in BASELINES:
+                left_out.append(f"{source}, {label}: a baseline of the authors and no language model of its own.")
                 continue
+            try:
+                run = published.run(source, label, data, resamples=resamples, fetcher=fetcher)
+            except (published.BrokenFileError, published.UnavailableError) as error:
+                left_out.append(f"{source}, {label}: {error}")
+                continue
+            say(f"{source}: {label}")
             model = _model(models, label, source)
             model.scores += of_run(source, run)
             model.remarks += [f"{source}: {remark}" for remark in run.remarks if remark != settings[source]]
             model.examples += examples_of(run)
-        left_out += [f"{source}, {label}: {why}" for label, why in sources.get(source).absent.items()]
+        left_out += [f"{source}, {label}: {why}" for label, why in published.get(source).absent.items()]
     return Collected(models, settings, left_out)
 
 
-def _model(models: dict[str, Model], label: str, source: str = "") -> Model:
-    # The same label names another model in another source.
-    row = facts().get(f"{source.partition('-')[0]}:{label}") or facts().get(label)
+def _model(models: dict[str, Model], label: str, source: str) -> Model:
+    # The same label names another model in another source, or in another one of the same authors.
+    names = (f"{source}:{label}", f"{source.partition('-')[0]}:{label}", label)
+    row = next((facts()[name] for name in names if name in facts()), None)
     if row is None:
         raise ScoringError(f"The year and the kind of {label} ({source}) are not known; add a line to {_NAMES}.")
     return models.setdefault(row["name"], Model(row["name"], int(row["year"]), row["kind"]))
-
-
-def of_score_files(measured: Measured) -> Iterator[tuple[str, str, list[Score]]]:
-    """Source, name of the model and scores of each model of UnStereoEval and StereoSet."""
-    from scoring.reproduce import published as printed
-    from scoring.reproduce.printed import rows_of
-
-    measured.build()
-    names = {row["label"]: row.get("model", row["label"]) for row in rows_of("unstereo-scores.csv")}
-    for source, places in SHOWN.items():
-        for label in printed.sources(source):
-            name = names.get(label, label)
-            if name not in facts():
-                continue  # baselines of the authors of StereoSet are no models of their own
-            found = measured._once("published", source, label)
-            yield source, name, [_of_estimate(source, found[place]) for place in places]
-
-
-def _of_estimate(source: str, estimate: Mapping[str, Any]) -> Score:
-    names = ("benchmark", "group", "metric", "value", "low", "high", "n", "clusters", "ideal", "least", "most")
-    return Score(source, **{name: estimate[name] for name in names}, reading=estimate["reading"])
 
 
 def of_run(source: str, run: RunResult) -> list[Score]:
@@ -173,16 +175,12 @@ def of_run(source: str, run: RunResult) -> list[Score]:
     scores = []
     for estimate in run.report.estimates:
         single = estimate.benchmark == "occugender" and not _OF_OCCUGENDER.fullmatch(estimate.group)
-        if estimate.metric not in _LEFT_OUT and not single:
-            scores.append(_of_estimate(source, _as_mapping(estimate)))
+        here = source not in SHOWN or (estimate.group, estimate.metric) in SHOWN[source]
+        if here and not single and estimate.metric not in _LEFT_OUT:
+            scores.append(Score(source, **{name: getattr(estimate, name) for name in _OF_ESTIMATE}))
     of_jobs = [table for table in run.tables.values() if "female_share" in table and "friend" in table]
     scores += [slope_over_jobs(source, table) for table in of_jobs]
     return [score for score in scores if math.isfinite(score.value)]
-
-
-def _as_mapping(estimate: Estimate) -> Mapping[str, Any]:
-    names = ("benchmark", "group", "metric", "value", "low", "high", "n", "clusters", "ideal", "least", "most")
-    return {name: getattr(estimate, name) for name in names} | {"reading": estimate.reading}
 
 
 def slope_over_jobs(source: str, table: Table, resamples: int = 2000) -> Score:
@@ -218,17 +216,49 @@ def slope_over_jobs(source: str, table: Table, resamples: int = 2000) -> Score:
 
 
 def examples_of(run: RunResult, count: int = 3) -> list[str]:
-    """The first texts of a run that give a friend a pronoun, where its licence allows to show them."""
-    if any("states no licence" in remark for remark in run.remarks):
+    """Texts of a run, word for word, or of a run without texts the sentences with the largest scores.
+
+    A source without a licence that allows to publish its rows has none.
+    """
+    from scoring import published
+
+    table = next(iter(run.tables.values()), {})
+    if not table or not published.by_row(run.report.environment["licence"]):
         return []
-    for table in run.tables.values():
-        if "friend" not in table or "text" not in table:
-            continue
+    if "friend" in table:
         chosen = [n for n, kind in enumerate(table["friend"]) if kind in ("female", "male", "they")]
-        # Of different prompts: every eleventh text is of the next one.
+        # Far from each other in the table, so of different prompts.
         places = chosen[:: max(1, len(chosen) // count)][:count]
-        return [f"{table['prompt'][n]} {str(table['text'][n]).strip()[:240]}" for n in places]
+        return [f"{table['prompt'][n]} → {_cut(table['text'][n])}" for n in places]
+    if "declared" in table:
+        places = [np.flatnonzero(table["declared"] == pronoun) for pronoun in ("xe", "they", "she")]
+        first = [own[0] for own in places if len(own)][:count]
+        return [f"{table['before'][n]} → {_cut(table['text'][n])}" for n in first]
+    if "log_ratio" in table:
+        from scoring.benchmarks.gest import WORDINGS
+
+        sentences: dict[str, str] = {}
+        # The largest first; a sentence has a score in each wording.
+        for n in np.argsort(-np.abs(table["log_ratio"].astype(float)), kind="stable"):
+            words = [word.strip() for word in WORDINGS[str(table["wording"][n])].words]
+            ratio = float(table["log_ratio"][n])
+            more, less = words if ratio > 0 else words[::-1]
+            said = f"{table['text'][n]} → {more}, {math.exp(abs(ratio)):,.3g} times as likely as {less}"
+            sentences.setdefault(str(table["item"][n]), said)
+            if len(sentences) == count:
+                break
+        return list(sentences.values())
     return []
+
+
+def _cut(text: str, most: int = 240) -> str:
+    """A text without spaces around it, cut at a word with a mark where it is long.
+
+    >>> _cut(" one two three ", 8)
+    'one two …'
+    """
+    text = " ".join(str(text).split())
+    return text if len(text) <= most else f"{text[:most].rpartition(' ')[0]} …"
 
 
 #: What a kept score has of its own, in this order; the others are of its metric.
@@ -254,6 +284,19 @@ def write(collected: Collected, path: Path = SCORES) -> None:
     }
     lines = json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace('],["', '],\n["')
     put(path, f"{lines}\n".encode())
+
+
+def write_examples(collected: Collected, path: Path = EXAMPLES) -> None:
+    """Keeps the texts of others on this machine; git ignores the file, and the site shows them where it is."""
+    texts = {name: model.examples for name, model in sorted(collected.models.items()) if model.examples}
+    put(path, f"{json.dumps(texts, ensure_ascii=False, indent=1)}\n".encode())
+
+
+def read_examples(collected: Collected, path: Path = EXAMPLES) -> None:
+    """Gives each model the texts that :func:`write_examples` kept, if there are any."""
+    texts = json.loads(path.read_bytes()) if path.is_file() else {}
+    for name, model in collected.models.items():
+        model.examples[:] = texts.get(name, [])
 
 
 def _kept(value: Any) -> Any:

@@ -1,0 +1,114 @@
+"""Log-probabilities of sentences with *he* and with *she* by 28 models, which the authors of UnStereoEval published.
+
+From *Are Models Biased on Text without Gender-related Language?* (Belém et al., 2024): six files a model, one for each
+set, WinoBias in two parts. A line has the natural log-probability of a sentence with each pronoun and no id; lines
+belong to the rows of the built data set by their place, which their words confirm. Rows that were judged unnatural are
+in the files and in no score.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from builders.dataset import Fetched
+from scoring.benchmarks import unstereo
+from scoring.responses import BrokenFileError, PublishedSource, Responses, built
+from scoring.tables import Loaded
+from scoring.types import Table
+
+#: The configs and splits of the built data set whose rows are those of the six files of a model, in order.
+PLACES = (
+    *((f"ours-{length}-paper", "test") for length in (5, 10, 20)),
+    ("winobias-paper", "validation"),
+    ("winobias-paper", "test"),
+    ("winogender-paper", "test"),
+)
+#: The columns of a built row that a scored one has too.
+_OF_ROW = ["id", "word", *(f"sentence_{gender}" for gender in ("male", "female")), "max_pmi_diff", "natural"]
+
+
+def splits(data: Path) -> tuple[Loaded, ...]:
+    """The splits of the built data set ``unstereo`` behind the six files, in their order.
+
+    Raises
+    ------
+    ScoringError
+        When they are not built in ``data``.
+    """
+    manifest = data / "unstereo" / "manifest.json"
+    # The checks of six files take as long as the scores of a model; other rows have another manifest.
+    return _splits(data, manifest.read_bytes() if manifest.is_file() else b"")
+
+
+@lru_cache(maxsize=1)
+def _splits(data: Path, _: bytes) -> tuple[Loaded, ...]:
+    return tuple(built(data, "unstereo", config, split) for config, split in PLACES)
+
+
+def score_rows(paths: Sequence[Path], rows: Sequence[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    """The scores of the six files of a model beside the built rows, a table for each file.
+
+    Parameters
+    ----------
+    rows:
+        The built rows of each file, with at least ``id`` and ``word``.
+
+    Raises
+    ------
+    BrokenFileError
+        When a file has other rows than the built data set, or lacks a column or a number.
+    """
+    for path, released in zip(paths, rows, strict=True):
+        try:
+            scores = pd.read_csv(path, usecols=["word", "F_logprob", "M_logprob"], keep_default_na=False)
+            logprobs = {
+                f"{name}_logprob": scores[f"{name[0].upper()}_logprob"].astype(float) for name in unstereo.GENDERS[:2]
+            }
+        except ValueError as error:
+            raise BrokenFileError(f"{path.name} cannot be read ({error}); it is left out.") from None
+        if scores["word"].tolist() != released["word"].tolist():
+            raise BrokenFileError(f"{path} has other rows than the built data set unstereo; build it again.")
+        yield released.assign(dataset=released["id"].str.partition("-paper")[0], **logprobs)
+
+
+def table_of(paths: Sequence[Path], loaded: Sequence[Loaded]) -> Table:
+    """The scores of a model in the columns of the benchmark, without rows that were judged unnatural."""
+    frames = [split.whole.select(_OF_ROW).to_pandas() for split in loaded]
+    scored = pd.concat(score_rows(paths, frames), ignore_index=True)
+    # An empty cell, as for WinoBias and Winogender, is not judged.
+    scored = scored[scored["natural"] != False]  # noqa: E712 - not a truth value where the cell is empty
+    table: dict[str, np.ndarray[Any, np.dtype[Any]]] = {}
+    for name in ("id", "dataset", "word"):
+        table[name] = scored[name].to_numpy(dtype=object)
+    # The files have no sentence with *they*.
+    for gender in unstereo.GENDERS:
+        column = f"sentence_{gender}"
+        lacking = np.full(len(scored), "", dtype=object)
+        table[column] = scored[column].to_numpy(dtype=object) if column in scored else lacking
+    for gender in unstereo.GENDERS:
+        column = f"{gender}_logprob"
+        table[column] = scored[column].to_numpy(np.float64) if column in scored else np.full(len(scored), np.nan)
+    table["max_pmi_diff"] = scored["max_pmi_diff"].to_numpy(np.float64)
+    table["natural"] = scored["natural"].astype(float).to_numpy()
+    return table
+
+
+def responses(files: Fetched, data: Path) -> Responses:
+    """The log-probabilities of a model, a row for each pair of sentences."""
+    loaded = splits(data)
+    return Responses(table_of(files.paths, loaded), loaded)
+
+
+PUBLISHED = PublishedSource(
+    benchmark="unstereo",
+    summary="UnStereoEval: log-probabilities of all sentences by 28 base models, 23 of which are in its tables.",
+    settings="The authors of UnStereoEval computed log-probabilities of whole sentences, in 32 bits (Llama-2: 16).",
+    files="unstereo-scores",
+    read=responses,
+    profile="paper",
+    datasets=("unstereo",),
+)
