@@ -58,8 +58,6 @@ def evaluate(  # type: ignore[misc]  # the signatures above stand for all of the
     allow_pickle: bool = False,
     device_map: str | Mapping[str, Any] | None = None,
     exact: bool = False,
-    executor: Literal["ray", "slurm"] | None = None,
-    cluster: str | Sequence[str] = (),
     server: str = "",
     results: str = "",
     base_url: str | Sequence[str] = (),
@@ -109,10 +107,9 @@ def evaluate(  # type: ignore[misc]  # the signatures above stand for all of the
         printed, and the result has no scores.
     revisions:
         Revisions of each model, each scored as a model of its own, such as ``step1000,step2000``.
-    executor, cluster, server, results:
-        Where a list of models is scored (:mod:`scoring.cluster`): each in a task of Ray or Slurm with resources such as
-        ``gpus=1``, with a server of its own (:mod:`scoring.own_server`), and its results also in a data set of the Hub
-        (``hub:ORG/NAME``).
+    server, results:
+        A list of models may have a server for each (:mod:`scoring.own_server`), and its results also in a data set of
+        the Hub (``hub:ORG/NAME``, :mod:`scoring.kept`).
     beside:
         Folders of stored runs, whose scores the page of this run shows beside its own.
     ways:
@@ -142,7 +139,7 @@ def evaluate(  # type: ignore[misc]  # the signatures above stand for all of the
         if isinstance(model, (list, tuple)) or several:
             names = list(model) if isinstance(model, (list, tuple)) else [model]
             return _swept(names, split_list(",".join(several)), values, shown)
-        if given := [name for name in ("executor", "cluster", "server", "results") if values[name]]:
+        if given := [name for name in ("server", "results") if values[name]]:
             raise ScoringError(f"--{given[0]} is of several models; give a list, which may have one.")
         return evaluated(Call.of(model, values), shown)
 

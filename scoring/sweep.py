@@ -5,8 +5,8 @@ one is downloaded and its files are checked. The weights of a model are freed be
 models need the memory of the largest of them. A model whose results are there already is known by its files and is not
 loaded.
 
-Other machines can do the work (:mod:`scoring.cluster`), also with an inference server for each model
-(:mod:`scoring.own_server`), and the results can be kept in a data set of the Hub too (:mod:`scoring.kept`).
+Each model can have an inference server (:mod:`scoring.own_server`), and the results can be kept in a data set of the
+Hub too (:mod:`scoring.kept`).
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def folder_name(name: str) -> str:
 
 
 def outcomes(every: Mapping[str, Call], root: Path, console: Console) -> Iterator[Outcome]:
-    """What became of each model, here or on a cluster; ``root`` has the folders of all.
+    """What became of each model; ``root`` has the folders of all.
 
     Raises
     ------
@@ -148,21 +148,11 @@ def outcomes(every: Mapping[str, Call], root: Path, console: Console) -> Iterato
         For what is wrong for all models.
     """
     many = next(iter(every.values())).many
-    if many.cluster and not many.executor:
-        raise ScoringError(f"--cluster {many.cluster[0]} is of a cluster; name one with --executor ray or slurm.")
     if many.results:
         from scoring.kept import fetch
 
         fetch(many.results, root, FINISHED)
-    if not many.executor:
-        yield from sweep(every, console)
-        return
-    from scoring.cluster import on_cluster
-
-    yield from on_cluster(every)
-    if many.results:
-        # Machines that share no folder with this one kept their results there.
-        fetch(many.results, root, FINISHED)
+    yield from sweep(every, console)
 
 
 def sweep(every: Mapping[str, Call], console: Console) -> Iterator[Outcome]:

@@ -166,7 +166,7 @@ def main(
         from scoring.engines import Call, chosen
 
         named = [*(models or []), *(_of_file(models_file) if models_file else [])]
-        cluster_options = [f"--{name}" for name in ("executor", "cluster", "server", "results") if values[name]]
+        cluster_options = [f"--{name}" for name in ("server", "results") if values[name]]
         if len(named) > 1 or revisions or (named and cluster_options):
             alone = {"--compare": compare, "--json": as_json, "--fail-if": fail_if, "--dry-run": values["dry_run"]}
             if given := [option for option, value in alone.items() if value]:
