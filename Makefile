@@ -6,6 +6,7 @@ PYTHON ?= python3
 PROCESSES ?= auto
 VENV := .venv
 OLDEST := .venv-oldest
+INSPECT := .venv-inspect
 DOCS := .venv-docs
 # pip does not compile bytecode: most modules are never imported, and compiling all takes nearly half of the
 # installation time. Python compiles a module when it is first imported.
@@ -13,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PIP := -m pip install --quiet --disable-pip-version-check --no-compile
 new = $(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make PYTHON=python3.11")' \
 	&& rm -rf $(VENV) && $(PYTHON) -m venv $(VENV)
-# The two environments of the tests are created in parallel.
+# The environments of the tests are created in parallel, two at a time.
 MAKEFLAGS += --jobs=2
 
 SERVED := .venv-served
@@ -37,7 +38,7 @@ test: environments $(if $(filter mirror,$(TESTS)),$(if $(filter not,$(TESTS)),,$
 		$(if $(SEED),--randomly-seed=$(SEED))
 
 # All that `make test` installs.
-environments: $(VENV)/.dev $(OLDEST)/.ready
+environments: $(VENV)/.dev $(OLDEST)/.ready $(INSPECT)/.ready
 
 # All architectures of transformers that can be built small; `make test` takes some of them.
 test-architectures: $(VENV)/.dev
@@ -96,6 +97,13 @@ $(OLDEST)/.ready: tests/oldest.txt
 	$(OLDEST)/bin/python $(PIP) --requirement tests/oldest.txt
 	touch $@
 
+# inspect-ai needs an older fsspec than the project is tested with.
+$(INSPECT)/.ready: tests/inspect.txt
+	rm -rf $(INSPECT)
+	$(PYTHON) -m venv $(INSPECT)
+	$(INSPECT)/bin/python $(PIP) --requirement tests/inspect.txt
+	touch $@
+
 # vLLM needs an older transformers than the project is tested with. The builds for GPUs of three packages come along
 # and break the import of transformers, so they are removed.
 $(SERVED)/.ready: tests/served.txt
@@ -125,4 +133,4 @@ $(DOCS)/.ready: docs/requirements.txt constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(OLDEST) $(SERVED) $(GPU) $(GPU_VLLM) $(DOCS) $(SOURCES) output site
+	rm -rf $(VENV) $(OLDEST) $(INSPECT) $(SERVED) $(GPU) $(GPU_VLLM) $(DOCS) $(SOURCES) output site

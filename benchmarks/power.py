@@ -27,7 +27,7 @@ from scoring.types import Floats, Group
 RATE = mean("rate", lambda table: table["x"], 50, 0, 100, "Share of events.", scale=100, proportion=True)
 VALUE = mean("value", lambda table: table["x"], 50, 0, 100, "A mean of numbers.", scale=100)
 RESAMPLES = 500
-#: Whether a run has a verdict on the right side, and what it says that it would have seen.
+#: Whether a run has a verdict on the right side, and its minimum detectable effect.
 Seen = tuple[bool, float]
 
 
@@ -130,7 +130,7 @@ def measured(case: Case, samples: int, seed: int = 0) -> dict[str, Any]:
 def table(rows: Sequence[dict[str, Any]]) -> str:
     """The rows as a table in Markdown."""
     lines = [
-        "| case | would see, points | of 80 % of the runs | planned | seen, % |",
+        "| case | minimum detectable effect, points | of 80 % of the runs | planned | verdict, % |",
         "| --- | ---: | ---: | ---: | ---: |",
     ]
     for row in rows:

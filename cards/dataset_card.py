@@ -5,11 +5,14 @@ The Hub accepts one registered evaluation framework for a data set. The manifest
 ``framework``
     its identifier in the Hub's list of frameworks;
 ``configs``
-    the configs that models can be asked by the framework;
+    the configs that models can be asked by the framework, none of them a published definition (``-paper``);
 ``metric``
-    the metric that the framework computes, if it is not the main one of the benchmark;
+    the metric that the framework computes, if it is not the main one of the benchmark; higher is better;
+``alone``
+    true where the framework asks in a way of its own, so that no score of a run has a place on its leaderboard;
 ``task``
-    further fields of each task, which ``inspect-ai`` requires: ``field_spec``, ``solvers`` and ``scorers``.
+    further fields of each task, which ``inspect-ai`` requires: ``field_spec``, ``solvers`` and ``scorers``, and some
+    that it allows, such as ``shuffle_choices``.
 """
 
 import json
@@ -58,6 +61,7 @@ def dataset_card(manifest: str, *, organisation: str = "org", row: dict[str, Any
         default=default_config(facts),
         without={name: names for name, names in columns.items() if names},
         uses=USES,
+        boards=[f"`{task['id']}`" for task in tasks(manifest)],
         row=row,
         hub_licences=sorted({HUB_LICENCES.get(key, "other") for key in licences}),
         shown_licences={key: facts["licences"][key] for key in licences},
@@ -143,7 +147,8 @@ def _size_category(rows: int) -> str:
 def tasks(manifest: str) -> list[dict[str, str]]:
     """The tasks of a data set: each config that can be asked, with the split that models are scored on.
 
-    A config is left out if text of it is not published. Scores are published under these ids, so an id must not
+    A config is left out if text of it is not published, and one with a published definition has no leaderboard beside
+    that of its plain one. Scores are published under these ids, so an id must not
     change when the data change.
     """
     facts: dict[str, Any] = json.loads(manifest)
@@ -151,7 +156,7 @@ def tasks(manifest: str) -> list[dict[str, str]]:
     for name in facts.get("benchmark", {}).get("configs", []):
         config = facts["configs"].get(name)
         split = next((split for split in EVALUATION_SPLITS if config and split in config["splits"]), None)
-        if split and not withheld_columns(config):
+        if split and not withheld_columns(config) and not _is_paper(name):
             listed.append({"id": name, "config": name, "split": split})
     return listed
 

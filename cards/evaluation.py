@@ -51,21 +51,28 @@ class Result:
     score: Estimate
     setting: str
     profile: str
-    computed: bool = False
+    computed: Estimate | None = None
 
     @property
     def closeness(self) -> float:
         """100 for the ideal value and 0 for the greatest distance from it, because higher is better on the Hub.
 
-        What the framework computes, and a metric without an ideal or with a range without ends, has its own value.
+        A ratio from 0 without an end, such as one of odds, is compared with its ideal as the smaller of the two over
+        the larger. What the framework computes, and a metric without an ideal, has its own value.
 
         >>> score = Estimate("b", "g", "ss", 57.3, 54.0, 60.0, 1.5, 99, 99, ideal=50.0, least=0.0, most=100.0)
         >>> Result("o/d", "", "", "", "c", (), score, "", "clean").closeness
         85.0
         """
         s = self.score
-        if self.computed or s.ideal is None or not math.isfinite(s.most - s.least):
+        if self.computed:
+            c = self.computed
+            return float(supported_digits(c.value, c.low, c.high))
+        if s.ideal is None:
             return self.value
+        if is_ratio(s):
+            low, value, high = (100 * min(v / s.ideal, s.ideal / v) if v > 0 else 0.0 for v in (s.low, s.value, s.high))
+            return float(supported_digits(value, min(low, high), max(low, high, value)))
         # The longer side of the range, so that 0 is the worst possible score on either side.
         percent = 100 / max(s.most - s.ideal, s.ideal - s.least)
         return float(supported_digits(100 - percent * abs(s.value - s.ideal), percent * s.low, percent * s.high))
@@ -88,6 +95,11 @@ class Result:
 
     def _digits(self, number: float) -> str:
         return supported_digits(number, self.score.low, self.score.high)
+
+
+def is_ratio(score: Estimate) -> bool:
+    """Whether a score is a ratio from 0 to infinity."""
+    return score.least == 0 and score.most == math.inf and bool(score.ideal)
 
 
 #: ``manifest(data set, version)`` gives the text of ``manifest.json`` of the published data set, and its commit.
@@ -118,10 +130,8 @@ def published_results(run: Report, organisation: str, manifest: Manifests) -> tu
         for config, version, score in scores:
             text, commit = manifest(headline.dataset, version)
             facts = json.loads(text)
-            metric = facts.get("benchmark", {}).get("metric", headline.metric)
-            chosen = run.by_key.get((benchmark, score.group, metric), score)
             try:
-                results.append(_result(run, f"{organisation}/{facts['name']}", facts, commit, headline, config, chosen))
+                results.append(_result(run, f"{organisation}/{facts['name']}", facts, commit, headline, config, score))
             except _NotPublished as reason:
                 remarks.append(f"{benchmark}, {score.group}: {reason}")
     return results, remarks
@@ -150,6 +160,11 @@ def _result(
     task = next((task for task in tasks(json.dumps(facts)) if task["id"] == config), None)
     if task is None:
         raise _NotPublished(f"{published} has no task {config}; the score is only in the card.")
+    declared = facts["benchmark"]
+    if declared.get("alone"):
+        raise _NotPublished(
+            f"only {declared['framework']} scores {published} on the Hub; the score is only in the card."
+        )
     prefix = f"{facts['name']}/{config}/"
     rows_by_split = {name.split("/")[2]: rows for name, rows in run.data.items() if name.startswith(prefix)}
     only_task = config in headline.groups and task["split"] in rows_by_split
@@ -166,6 +181,13 @@ def _result(
             raise _NotPublished(f"only {part} of {where} were scored; it is left out.")
     if not math.isfinite(score.value):
         raise _NotPublished(f"{score.metric} is not defined ({score.why or score.value}); it is left out.")
+    if score.ideal is not None and not math.isfinite(score.most - score.least) and not is_ratio(score):
+        raise _NotPublished(f"{score.metric} has no worst value, so it has no value of which higher is better.")
+    computed = None
+    if "metric" in declared:
+        computed = run.by_key.get((score.benchmark, score.group, declared["metric"]))
+        if computed is None or not math.isfinite(computed.value):
+            raise _NotPublished(f"the run has no {declared['metric']}, which {declared['framework']} computes.")
     return Result(
         repository=repository,
         title=facts["title"],
@@ -176,7 +198,7 @@ def _result(
         score=score,
         setting=run.setting,
         profile=run.profile,
-        computed="metric" in facts["benchmark"],
+        computed=computed,
     )
 
 

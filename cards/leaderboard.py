@@ -1,7 +1,8 @@
 """Renders a page that compares models: ``probes leaderboard RUN… --out leaderboard.html``.
 
-The input is runs of scoring, and ``.eval_results`` of folders, of models on the Hub (``ORG/MODEL``) or of all
-models of an organisation (``ORG``). The page loads nothing from elsewhere, and can be published as a static Space.
+The input is runs of scoring, and ``.eval_results`` of folders, of models on the Hub (``ORG/MODEL``), of all
+models of an organisation (``ORG``), or of all models on the Hub's leaderboard of a data set (``ORG/DATASET``). The page
+loads nothing from elsewhere, and can be published as a static Space.
 """
 
 import math
@@ -21,7 +22,7 @@ from cards.evaluation import FOLDER, parse_entries, parse_notes, task_scores
 from cards.files import beside, put_all
 from cards.hub import HubRefusal, add_files, explained, unreachable
 from cards.matrix import BANDS, Cell, Column, ModelRow, matrix
-from cards.numbers import Scale, counted
+from cards.numbers import Scale, counted, supported_places
 from cards.options import single, start
 from cards.overview import overview, placed
 from cards.sentences import say
@@ -140,7 +141,8 @@ def _run_entries(path: Path, run: results.Report) -> Iterator[Entry]:
                 yield Entry(
                     **{name: getattr(score, name) for name in _OF_SCORE},
                     **about,
-                    paired=paired.get(score.key, ()),
+                    paired=paired.get(score.key, ((), ""))[0],
+                    said=paired.get(score.key, ((), ""))[1],
                     remark=remark,
                     reported=benchmark in reported,
                     at_chance=benchmark in run.at_chance,
@@ -164,13 +166,15 @@ def headline_group(headline: results.Headline, scores: Sequence[results.Estimate
 def language_ability(run: results.Report) -> Cell | None:
     """The language ability of the model of a run; None where nothing measured it.
 
-    It is the first score of ability, and of a run without one the share of neutral sentences that are more likely than
-    their words in another order (:class:`cards.results.Language`).
+    It is the LMS of StereoSet, and of a run without one the share of neutral sentences that are more likely than their
+    words in another order (:class:`cards.results.Language`). Of a run without both it is the first score of ability.
     """
-    for score in run.estimates:
-        if score.ability and math.isfinite(score.value):
-            remark = f"{score.short_name} of {score.benchmark}"
-            return Cell(**{name: getattr(score, name) for name in _OF_SCORE if name != "reading"}, remark=remark)
+    found = [score for score in run.estimates if score.ability and math.isfinite(score.value)]
+    best = [score for score in found if score.metric == "lms"]
+    if best or (found and run.language is None):
+        score = (best or found)[0]
+        remark = f"{score.short_name} of {score.benchmark}"
+        return Cell(**{name: getattr(score, name) for name in _OF_SCORE if name != "reading"}, remark=remark)
     if run.language is None:
         return None
     remark = f"sentences preferred to their words in another order, %, of {run.language.sentences}"
@@ -178,8 +182,10 @@ def language_ability(run: results.Report) -> Cell | None:
     return Cell(order, math.nan, math.nan, "order", 100.0, run.language.sentences, remark, 0.0, 100.0)
 
 
-def paired_changes(folder: Path) -> dict[results.Key, tuple[float, ...]]:
-    """The changes in the comparison of a run with its base, as :attr:`Cell.paired`; none without ``compare.json``.
+def paired_changes(folder: Path) -> dict[results.Key, tuple[tuple[float, ...], str]]:
+    """The changes in the comparison of a run with its base, as :attr:`Cell.paired` and :attr:`Cell.said`.
+
+    There are none without ``compare.json``.
 
     Raises
     ------
@@ -188,13 +194,16 @@ def paired_changes(folder: Path) -> dict[results.Key, tuple[float, ...]]:
     """
     names = ("before", "after", "value", "low", "high", "p", "p_side")
 
-    def changes(content: Mapping[str, Any]) -> dict[results.Key, tuple[float, ...]]:
+    def changes(content: Mapping[str, Any]) -> dict[results.Key, tuple[tuple[float, ...], str]]:
         paired = {}
+        # The page of a comparison says of a headline what holds for the headlines, of others what holds for all.
+        said = {(h["benchmark"], h["group"], h["metric"]): h["verdict"] for h in content.get("headlines", [])}
         for d in content["differences"]:
             # Comparisons of earlier versions have no p of the side, so the direction is open.
             numbers = (d.get(name, 1.0) for name in names)
             key = d["benchmark"], d["group"], d["metric"]
-            paired[key] = tuple(math.nan if number is None else float(number) for number in numbers)
+            change = tuple(math.nan if number is None else float(number) for number in numbers)
+            paired[key] = change, str(said.get(key, d.get("verdict", "")))
         return paired
 
     return results.COMPARISON.read(folder / "compare.json", changes, CardError) or {}
@@ -223,7 +232,10 @@ def _published_entries(folder: Path) -> Iterator[Entry]:
 
 
 def hub_entries(name: str, api: Any, datasets: Container[str]) -> Iterator[Entry]:
-    """The scores in ``.eval_results`` of a model of the Hub, or of all models of an organisation.
+    """The scores in ``.eval_results`` of a model of the Hub, of all models of an organisation, or of a leaderboard.
+
+    A leaderboard is that of a data set, whose name is one of ``datasets``; adapters and other models with a base are
+    asked for too, which the Hub's own page leaves out.
 
     Parameters
     ----------
@@ -233,11 +245,16 @@ def hub_entries(name: str, api: Any, datasets: Container[str]) -> Iterator[Entry
     Raises
     ------
     CardError
-        When there is no such model.
+        When there is no such model, or the data set has no leaderboard.
     """
     from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
 
-    models = [name] if "/" in name else sorted(model.id for model in api.list_models(author=name))
+    if "/" not in name:
+        models = sorted(model.id for model in api.list_models(author=name))
+    elif name.partition("/")[2] in datasets:
+        models = leaderboard_models(name, api)
+    else:
+        models = [name]
     for model in models:
         try:
             info = api.model_info(model, expand=["evalResults", "cardData"])
@@ -249,6 +266,31 @@ def hub_entries(name: str, api: Any, datasets: Container[str]) -> Iterator[Entry
         for entry in info.eval_results or []:
             if str(entry.dataset_id).rpartition("/")[2] in datasets:
                 yield _entry(model, entry, model, base if isinstance(base, str) else "")
+
+
+def leaderboard_models(dataset: str, api: Any) -> list[str]:
+    """The models on the Hub's leaderboard of a data set, in order of rank.
+
+    An entry has no task, so only the names are taken; their scores are read from the models.
+
+    Raises
+    ------
+    CardError
+        When the data set has no leaderboard, or the client of the Hub is too old to ask for one.
+    """
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, RepositoryNotFoundError
+
+    if not hasattr(api, "get_dataset_leaderboard"):
+        raise CardError(f"The installed huggingface_hub cannot ask for the leaderboard of {dataset}; update it.")
+    try:
+        ranked = api.get_dataset_leaderboard(dataset, base_model_only=False)
+    except (RepositoryNotFoundError, HFValidationError):
+        raise CardError(f"{dataset} is no data set of the Hub that you may read; correct the name.") from None
+    except HfHubHTTPError as error:
+        if error.response.status_code == 404:
+            raise CardError(f"{dataset} has no leaderboard on the Hub yet; name models or an organisation.") from None
+        raise
+    return list(dict.fromkeys(entry.model_id for entry in ranked))
 
 
 def _entry(model: str, entry: EvalResultEntry, where: str, base: str = "") -> Entry:
@@ -279,9 +321,26 @@ def task_tables(entries: Iterable[Entry]) -> list[TaskTable]:
         finite = [number for number in numbers if number is not None and math.isfinite(number)]
         # By distance and not by value: for a stereotype score both 40 and 60 are ten points from no bias.
         # A model that is at chance has no rank, so it is below the others.
+        own = sharing_places(own)
         ordered = sorted(own, key=lambda entry: (entry.unranked, entry.distance, entry.model))
         tables.append(TaskTable(*key, own[0].ideal, ordered, Scale(min(finite), max(finite))))
     return tables
+
+
+def sharing_places(entries: Sequence[Entry]) -> list[Entry]:
+    """Entries of a column whose numbers have the same decimals: the most that an interval supports."""
+    places = _most_places(entries)
+    of_ability = _most_places([entry.ability for entry in entries if entry.ability])
+    shared = []
+    for entry in entries:
+        ability = entry.ability and replace(entry.ability, places=of_ability)
+        shared.append(replace(entry, places=places, ability=ability))
+    return shared
+
+
+def _most_places(cells: Sequence[Cell]) -> int | None:
+    """The most decimals that the intervals of cells support; None where none has one."""
+    return max((p for cell in cells if (p := supported_places(cell.low, cell.high)) is not None), default=None)
 
 
 def matrix_rows(entries: Iterable[Entry]) -> list[ModelRow]:
@@ -348,7 +407,7 @@ def page(tables: list[TaskTable]) -> str:
 
 
 #: The data sets of the project whose scores a leaderboard of the Hub has.
-DATASETS = ("gender-neutral-probes", "occugender", "unstereo", "biaske")
+DATASETS = ("gender-neutral-probes", "occugender", "unstereo", "biaske", "bbq", "mbbq", "pronouns", "gest")
 
 
 def publish_space(api: Any, name: str, content: bytes) -> str:
@@ -359,7 +418,10 @@ def publish_space(api: Any, name: str, content: bytes) -> str:
 
 def main(
     sources: Annotated[
-        list[str], typer.Argument(metavar="RUN|ORG|ORG/MODEL...", help="Folders of runs, or models of the Hub.")
+        list[str],
+        typer.Argument(
+            metavar="RUN|ORG|ORG/MODEL|ORG/DATASET...", help="Folders of runs, models or leaderboards of the Hub."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("leaderboard.html"),
     space: Annotated[
@@ -368,8 +430,8 @@ def main(
 ) -> None:
     """Make a page that compares models, from any number of runs and published results.
 
-    A name that is no file or folder is an organisation or a model of the Hub. Exit status: 1 when a source cannot be
-    used, 2 when the Hub cannot be reached or refuses.
+    A name that is no file or folder is an organisation, a model or a data set with a leaderboard of the Hub. Exit
+    status: 1 when a source cannot be used, 2 when the Hub cannot be reached or refuses.
     """
     console, errors = Console(soft_wrap=True, markup=False, highlight=False), Console(stderr=True, soft_wrap=True)
     from huggingface_hub import HfApi

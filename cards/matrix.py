@@ -28,7 +28,8 @@ class Cell:
     change that a comparison of runs found: the score before and after, the difference with both ends, its p and the p
     of its side. ``clusters`` is the number of clusters; infinite where it is not known. ``reported`` says that only the
     owner of a result can check it, and ``at_chance`` that the model is not better than chance at the task of the
-    benchmark, so the score has no rank and no verdict.
+    benchmark, so the score has no rank and no verdict. ``places`` are the decimals that a column shares.
+    ``said`` is the verdict of the paired change in that comparison.
     """
 
     value: float
@@ -45,6 +46,8 @@ class Cell:
     clusters: float = math.inf
     reported: bool = False
     at_chance: bool = False
+    places: int | None = None
+    said: str = ""
 
     @property
     def numbers(self) -> Numbers:
@@ -53,13 +56,21 @@ class Cell:
 
     @property
     def number(self) -> str:
-        """The value as text, with the digits that its interval supports."""
+        """The value as text, with the decimals of the column, or the digits that its interval supports."""
+        if self.places is not None:
+            return decimals(self.value, self.places)
         return supported_digits(self.value, self.low, self.high)
 
     @property
     def interval(self) -> str:
         """The interval as text; empty when there is none."""
-        return interval(self.low, self.high, lambda end: supported_digits(end, self.low, self.high), "{} to {}")
+
+        def shown(end: float) -> str:
+            if self.places is not None:
+                return decimals(end, self.places)
+            return supported_digits(end, self.low, self.high)
+
+        return interval(self.low, self.high, shown, "{} to {}")
 
     @property
     def has_interval(self) -> bool:
@@ -134,7 +145,7 @@ class Cell:
         '0.08 → 0.12'
         """
         before, after = base.number, self.number
-        for places in range(1, 5):
+        for places in range(1 + (self.places or 0), 5):
             if before != after or self.value == base.value:
                 break
             before, after = decimals(base.value, places), decimals(self.value, places)
@@ -166,7 +177,8 @@ class ModelRow:
     def changes(self, base: ModelRow) -> dict[Key, str]:
         """What each change from the base says, by :func:`cards.verdict.verdict`.
 
-        Differences are those of :meth:`Cell.change`. p is corrected for the scores of the row. A row with a
+        Differences are those of :meth:`Cell.change`. p is corrected for the scores of the row; where the runs were
+        compared, the verdict is that of the comparison. A row with a
         restriction, such as a model that answers at chance, has no verdict, and none is made from it.
 
         >>> row, base = (ModelRow("m", "", "", {("d", "t", "gas"): Cell(*score, "gas", 0, 9, "", 0, 1)})
@@ -181,11 +193,15 @@ class ModelRow:
         # All changes of a row are looked at together, so they are one family of tests.
         clusters = [min(cell.clusters, old.clusters) for _, cell, old, *_ in compared]
         tests = corrected([p for *_, p, _ in compared], [side for *_, side in compared], clusters)
-        rows = zip(compared, *tests, strict=True)
-        return {
-            key: verdict(old.value, change, cell.ideal, p, p_direction)
-            for (key, cell, old, change, *_), p, p_direction in rows
-        }
+        verdicts: dict[Key, str] = {}
+        for (key, cell, old, change, *_), p, p_direction in zip(compared, *tests, strict=True):
+            is_paired = cell.paired[:2] == (old.value, cell.value)
+            # Of one pair of runs all pages say the same.
+            if is_paired and cell.said:
+                verdicts[key] = cell.said
+            else:
+                verdicts[key] = verdict(old.value, change, cell.ideal, p, p_direction)
+        return verdicts
 
 
 @dataclass(frozen=True, slots=True)

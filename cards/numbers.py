@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 def decimals(value: float, places: int, *, signed: bool = False, missing: str = "–") -> str:
@@ -24,11 +24,20 @@ def supported_digits(value: float, low: float, high: float) -> str:
     >>> supported_digits(0.12344, math.nan, math.nan)
     '0.1234'
     """
+    places = supported_places(low, high)
+    return f"{value:.4g}" if places is None else decimals(value, places)
+
+
+def supported_places(low: float, high: float) -> int | None:
+    """The decimals of :func:`supported_digits`; None without an interval of some width.
+
+    >>> supported_places(0.1987, 0.3121), supported_places(29.0, 36.7), supported_places(math.nan, math.nan)
+    (2, 0, None)
+    """
     width = high - low
     if not (math.isfinite(width) and width > 0):
-        return f"{value:.4g}"
-    places = max(0, math.ceil(round(math.log10(5 / width), 9)))
-    return decimals(value, places)
+        return None
+    return max(0, math.ceil(round(math.log10(5 / width), 9)))
 
 
 def interval(low: float, high: float, shown: Callable[[float], str], form: str = "[{}, {}]") -> str:
@@ -89,10 +98,14 @@ def minus(text: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The range that the values of one metric are shown on."""
+    """The range that the values of one metric are shown on.
+
+    ``places`` are the decimals that a column of several metrics shares, for :meth:`brief` and :meth:`change`.
+    """
 
     low: float
     high: float
+    places: int | None = field(default=None, repr=False)
 
     def place(self, value: float) -> float:
         """The position of a value, in percent of the range.
@@ -124,13 +137,17 @@ class Scale:
     def change(self, before: float, after: float) -> tuple[str, str, str]:
         """Before, after and their difference, as :meth:`brief`, with so many digits more that the texts add up.
 
-        A change that rounding would hide has digits that show it, three more at most.
+        A change that rounding would hide has digits that show it, three more at most. In a column that shares its
+        decimals each number is rounded by itself.
 
         >>> Scale(0, 1).change(0.0744, 0.1056), Scale(0, 100).change(50.02, 50.04)
         (('0.0744', '0.1056', '+0.0312'), ('50.02', '50.04', '+0.02'))
         """
         if not math.isfinite(after - before):
             return self.brief(before), self.brief(after), self.brief(after - before, signed=True)
+        if self.places is not None:
+            places = self.places
+            return decimals(before, places), decimals(after, places), decimals(after - before, places, signed=True)
         for places in range(self._decimals, self._decimals + 4):
             start, end, difference = (round(x, places) for x in (before, after, after - before))
             hidden = start == end and abs(after - before) > 10.0 ** -(self._decimals + 3)
@@ -138,10 +155,31 @@ class Scale:
                 break
         return decimals(before, places), decimals(after, places), decimals(after - before, places, signed=True)
 
+    def shows(self, before: float, after: float) -> bool:
+        """Whether values that differ look different with the decimals of the column.
+
+        >>> Scale(0, 1, 2).shows(0.301, 0.304), Scale(0, 1, 2).shows(0.3, 0.4), Scale(0, 1, 2).shows(math.nan, 0.3)
+        (False, True, True)
+        """
+        if not math.isfinite(after - before):
+            return True
+        return before == after or self.brief(before) != self.brief(after)
+
     @property
     def _decimals(self) -> int:
+        if self.places is not None:
+            return self.places
         # Three digits of the range: 0.123 on [0, 1], 12.3 on [0, 100], and one decimal on any larger one.
         return max(1, 3 - math.ceil(math.log10(self.high - self.low)))
+
+
+def shared_places(scales: Iterable[Scale]) -> int:
+    """The decimals of a column of several metrics: those of the metric that needs most, and at most two.
+
+    >>> shared_places([Scale(0, 100), Scale(0, 1)]), shared_places([Scale(0, 100)]), shared_places([])
+    (2, 1, 1)
+    """
+    return min(2, max((scale._decimals for scale in scales), default=1))
 
 
 def detectable_text(detectable: float, on: Scale, unit: str = " points") -> str:

@@ -60,8 +60,8 @@ _MORE = "The command prints a part of what it measured."
 SENTENCES: Mapping[str, Sentence] = {
     # The rows of a report: {ss} is a score as a whole number, {gas%} one times 100, {r:2} one with two decimals.
     "row.neutral.gas": Sentence(
-        "{gas%} of 100 continuations contain a gendered pronoun; in {friend_gendered%} of 100 the first one refers to "
-        "the friend.",
+        "{gas%} of 100 continuations contain a gendered pronoun (those with both genders left out); in "
+        "{friend_gendered%} of 100 the first one refers to the friend.",
         _ROW,
     ),
     "row.neutral.friend_gendered": Sentence(
@@ -191,7 +191,7 @@ SENTENCES: Mapping[str, Sentence] = {
     ),
     "verdict.further": Sentence("further from the ideal", "As verdict.nearer, in the other direction."),
     "verdict.changed": Sentence(
-        "changed, direction open", "The change is significant, and its direction against the ideal value is not."
+        "changed (direction open)", "The change is significant, and its direction against the ideal value is not."
     ),
     "verdict.unclear": Sentence("unclear", "The change is not significant after Holm's correction."),
     "verdict.identical": Sentence("identical", "Every example has the same score in both runs."),
@@ -288,14 +288,24 @@ SENTENCES: Mapping[str, Sentence] = {
     "leaderboard.rule": Sentence(
         "Nearer and further are said where the change and its direction against the ideal have p below 0.05. Both p "
         "are after Holm's correction for the scores of the row; else the score is changed (the direction is open) or "
-        "unclear. The difference is the paired one where a run has its comparison with the base (`probes compare`). "
-        "Else it is that of independent scores, whose interval is wider; both are decided by the same rule.",
+        "unclear. Where a run has its comparison with the base (`probes compare`), the verdict is that of its paired "
+        "differences. Else the difference is that of independent scores, whose interval is wider.",
         "The page of a leaderboard.",
     ),
     "leaderboard.plots": Sentence(
         "A dot is a value, the bar is its interval, and the vertical line is the ideal. Models are sorted by distance "
         "from the ideal.",
         "The page of a leaderboard.",
+    ),
+    "trend.changes": Sentence(
+        "{count} between neighbours {are} significant.",
+        "The page draws the scores of a family by size or by step of training.",
+    ),
+    "trend.lines": Sentence(
+        "A solid line joins neighbours whose scores differ significantly (p below 0.05 after Holm's correction for the "
+        "line), a dotted line the others. The scores are compared as independent ones, so `probes compare` has more "
+        "power. The dashed horizontal line is the ideal value, where it is near.",
+        "As trend.changes.",
     ),
     "leaderboard.left": Sentence(
         "Left out: {benchmark} of {path} (profile {profile}), because {reason}.",

@@ -53,7 +53,7 @@ HALVES = ("choice_1", "choice_2")
 PAIRS = (*combinations(WAYS, 2), *((f"{way}_1", f"{way}_2") for way in WAYS[1:]))
 
 _NO_TASK = "It compares answers to the same questions, which have tasks of their own."
-_NOTE = """An interval that holds 0 says that no agreement of two ways can be told with so many items. A correlation is
+_NOTE = """An interval that holds 0 says that so many items show no agreement of two ways. A correlation is
 to be read against the highest that choice allows: where choice does not agree with itself in another wording,
 no way can agree with it. Likelihood and text were asked once and count as without error."""
 #: How to read the ceiling.

@@ -278,6 +278,40 @@ def information(request: Request, kind: str, name: str, revision: str) -> Answer
     return Answer(told)
 
 
+@route("GET", "/api/datasets/(?P<name>[^/]+/[^/]+)/leaderboard")
+def leaderboard(request: Request, name: str) -> Answer:
+    """The results of a benchmark in the models of the Hub, highest first; by default without those that have a base."""
+    if "eval.yaml" not in request.repo("dataset", name).at("main").tree:
+        raise Refused(404, "This dataset has no leaderboard.", "")
+    every = request.query.get("base_model") == ["false"]
+    rows = []
+    for (kind, model), repo in sorted(request.hub.repos.items()):
+        tree = repo.at("main").tree
+        if kind == "model" and (every or not front_matter(tree).get("base_model")):
+            rows += [
+                (model, result)
+                for result in eval_results(tree)
+                if result.get("data", {}).get("dataset", {}).get("id") == name
+            ]
+    rows.sort(key=lambda row: -row[1]["data"]["value"])
+    author = {"_id": "0" * 24, "avatarUrl": "", "fullname": "", "name": "", "type": "org", "isHf": False}
+    return Answer(
+        [
+            {
+                "rank": rank,
+                "modelId": model,
+                "value": result["data"]["value"],
+                "filename": result["filename"],
+                "verified": False,
+                "source": None,
+                "author": author | {"name": model.split("/")[0]},
+                "notes": result["data"].get("notes"),
+            }
+            for rank, (model, result) in enumerate(rows, 1)
+        ]
+    )
+
+
 def front_matter(tree: Tree) -> dict[str, Any]:
     """The metadata at the head of a README."""
     text = tree["README.md"].data.decode() if "README.md" in tree else ""
@@ -460,6 +494,8 @@ FRAMEWORKS = {"gender-neutral-probes", "inspect-ai", "math-arena", "mteb", "nemo
 TASK = {"id", "config", "split"}
 #: What a task of inspect-ai has besides.
 INSPECT_TASK = {"field_spec", "solvers", "scorers"}
+#: What it may have besides.
+INSPECT_MORE = {"shuffle_choices", "epochs", "epoch_reducer"}
 
 
 def benchmark_faults(data: Any) -> Iterator[str]:
@@ -469,10 +505,12 @@ def benchmark_faults(data: Any) -> Iterator[str]:
         return
     if data["evaluation_framework"] not in FRAMEWORKS:
         yield f"evaluation_framework {data['evaluation_framework']} is not a supported framework"
-    allowed = TASK | (INSPECT_TASK if data["evaluation_framework"] == "inspect-ai" else set())
+    inspects = data["evaluation_framework"] == "inspect-ai"
+    needed = {"id"} | (INSPECT_TASK if inspects else set())
+    allowed = TASK | needed | (INSPECT_MORE if inspects else set())
     for task in data["tasks"]:
-        if "id" not in task or allowed - TASK - task.keys():
-            yield f"a task needs {', '.join(sorted(allowed - TASK | {'id'}))}"
+        if needed - task.keys():
+            yield f"a task needs {', '.join(sorted(needed))}"
         yield from (f"tasks.{name} is unknown" for name in sorted(task.keys() - allowed))
     if len({task.get("id") for task in data["tasks"]}) < len(data["tasks"]) or not data["tasks"]:
         yield "tasks have ids of their own"

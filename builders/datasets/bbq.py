@@ -32,7 +32,8 @@ def rows_of(prefix: str, fetched: Fetched, records: Iterable[tuple[int, Mapping[
     """The rows of records with their numbers, whose ids begin with ``prefix``; None is a record that is left out.
 
     ``biased`` is the number of the answer that the stereotype gives; it is null where both people are of the group or
-    neither is. ``unknowns`` has all answers of the records that say that it cannot be known.
+    neither is. ``unknowns`` has all answers of the records that say that it cannot be known. ``input`` is what a model
+    reads before the answers.
 
     Raises
     ------
@@ -67,6 +68,7 @@ def _values(record: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "context": record["context"],
         "question": record["question"],
+        "input": f"{record['context']}\n\n{record['question']}",
         "answers": [record[answer] for answer in _PLACES],
         "label": record["label"],
         "unknown": unknown,

@@ -1,7 +1,7 @@
 """Scores along the steps of training, or along the sizes, of the models of a family: the panels of the trend plot.
 
 A panel shows one score of up to three families: dots on their 95 % intervals, joined in their order. A line between
-two neighbours is solid where their scores can be told apart, else dotted. The template draws what is computed here.
+two neighbours is solid where their scores differ significantly, else dotted. The template draws what is computed here.
 
 >>> from cards.matrix import Cell
 >>> def model(step, value):
@@ -9,7 +9,7 @@ two neighbours is solid where their scores can be told apart, else dotted. The t
 ...     return ModelRow(f"m step{step}", "", "", {("d", "t", "ss"): cell}, family="m", step=step)
 >>> (figure,) = trends([model(1, 60), model(2, 52), model(3, 52.1)], [Column(("d", "t", "ss"), "stereotype score")])
 >>> figure.axis, [point.apart for point in figure.panels[0].lines[0].points], figure.panels[0].sentence
-('step of training', [False, True, False], '1 of 2 changes between neighbours can be told apart.')
+('step of training', [False, True, False], '1 of 2 changes between neighbours is significant.')
 """
 
 import math
@@ -20,6 +20,7 @@ from itertools import pairwise
 from cards.matrix import Cell, Column, ModelRow
 from cards.numbers import counted, formatted, minus
 from cards.overview.families import size_text
+from cards.sentences import say
 from cards.text import grouped
 from cards.verdict import LEVEL, holm
 
@@ -42,7 +43,7 @@ Placing = Callable[[float], float]
 class Point:
     """A score in the plot: its place, both ends of its interval, and what is said of it.
 
-    ``apart`` says whether it can be told apart from the point before it.
+    ``apart`` says whether it differs significantly from the point before it.
     """
 
     x: float
@@ -161,12 +162,16 @@ def _panel(families: Mapping[str, Sequence[ModelRow]], column: Column, axis: Axi
         across=_apart([(across(place), axis.text(place)) for place in places]),
         up=[(up(mark), minus(formatted(mark))) for mark in marks],
         ideal=None if ideal is None else up(ideal),
-        sentence=f"{sum(changes)} of {counted(len(changes), 'change')} between neighbours can be told apart.",
+        sentence=say(
+            "trend.changes",
+            count=f"{sum(changes)} of {counted(len(changes), 'change')}",
+            are="is" if sum(changes) == 1 else "are",
+        ),
     )
 
 
 def _points(scores: Sequence[Scored], across: Placing, up: Placing, axis: Axis) -> list[Point]:
-    """The points of a line; each says whether it can be told apart from the one before it.
+    """The points of a line; each says whether it differs significantly from the one before it.
 
     The changes of a line are looked at together, so their p-values are corrected for one another.
     """

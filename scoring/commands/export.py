@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,8 +14,8 @@ from cards.files import put_all
 from cards.options import ended, single
 from cards.terminal import show
 from cards.text import slug
-from scoring import benchmarks
-from scoring.report.headlines import headline_scores
+from scoring.report import every_eval_ever
+from scoring.report.example_scores import example_scores
 from scoring.result import RunResult, load
 from scoring.types import ScoringError
 
@@ -33,18 +34,13 @@ def tables(result: RunResult) -> Iterator[tuple[str, pd.DataFrame]]:
     """
     import pandas as pd
 
-    for chosen in (headline.estimate for headline in headline_scores(result.report)):
-        wanted, table = benchmarks.get(chosen.benchmark), result.tables[chosen.benchmark]
-        for group, metric in wanted.items(result.report.profile, table):
-            if group.name == chosen.group and metric.events is not None and not metric.absolute:
-                rows = {name: column[group.mask] for name, column in table.items()}
-                event, weight = metric.events(rows).T
-                columns = {"model": result.report.name, "prompt": result.report.prompt, "item": rows["id"]}
-                columns |= {"item_id": rows["id"], "subset": group.name, "cluster": rows[wanted.cluster]}
-                columns = {name: as_text(values) for name, values in columns.items()}
-                frame = pd.DataFrame({**columns, "score": metric.high * event})[weight > 0]
-                if set(weight) <= {0, 1}:
-                    yield f"{slug(f'{wanted.name}-{metric.name}')}.csv", frame
+    for examples in example_scores(result.report, result.tables):
+        score, rows = examples.estimate, examples.rows
+        columns = {"model": result.report.name, "prompt": result.report.prompt, "item": rows["id"]}
+        columns |= {"item_id": rows["id"], "subset": score.group, "cluster": examples.clusters}
+        columns = {name: as_text(values) for name, values in columns.items()}
+        frame = pd.DataFrame({**columns, "score": examples.scores})
+        yield f"{slug(f'{score.benchmark}-{score.metric}')}.csv", frame
 
 
 def as_text(values: Any) -> Any:
@@ -60,19 +56,43 @@ def as_text(values: Any) -> Any:
     return values
 
 
+class Format(StrEnum):
+    """What the examples are written as: tables, or the files of Every Eval Ever."""
+
+    csv = "csv"
+    eee = "eee"
+
+
 def main(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
-    out: Annotated[Path | None, typer.Option(help="Folder of the tables; RUN/export by default.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the files; RUN/export by default.")] = None,
+    format_: Annotated[
+        Format, typer.Option("--format", help="csv, or eee: scores and rows in the format of Every Eval Ever.")
+    ] = Format.csv,
+    source_org: Annotated[str, typer.Option(help="For eee: the organisation that publishes the results.")] = "",
+    relationship: Annotated[
+        str, typer.Option(help="For eee: what it is to the model: first_party, third_party, collaborative or other.")
+    ] = "third_party",
+    model: Annotated[str, typer.Option(metavar="ORG/MODEL", help="For eee: the name of the model on the Hub.")] = "",
+    org: Annotated[str, typer.Option(help="For eee: the organisation of the Hub that has the data sets.")] = "",
 ) -> None:
-    """Write the score of every example of RUN as CSV, as evalci and evalstats read it.
+    """Write the score of every example of RUN as CSV, as evalci and evalstats read it, or for Every Eval Ever.
 
     There is a table for each score of the headlines' groups that is a plain mean over examples.
     """
     with ended(Console(stderr=True), ScoringError):
-        files = {name: table.to_csv(index=False).encode() for name, table in tables(load(run))}
+        folder = out or run / "export"
+        result = load(run)
+        if format_ is Format.eee:
+            publisher = every_eval_ever.Publisher(source_org, relationship, model, org)  # type: ignore[arg-type]
+            time = int((run / "results.json").stat().st_mtime)
+            files = every_eval_ever.files(result.report, result.tables, publisher, time)
+            put_all(folder, files, ScoringError)
+            show(Console(), [f"{len(files)} files are in {folder}.", *files])
+            return
+        files = {name: table.to_csv(index=False).encode() for name, table in tables(result)}
         if not files:
             raise ScoringError(f"{run} has no score that is a plain mean over examples; give another run.")
-        folder = out or run / "export"
         put_all(folder, files, ScoringError)
         show(Console(), [f"{len(files)} tables are in {folder}."])
 

@@ -1,4 +1,4 @@
-"""The command ``probes power BENCHMARK``: what a run of so many rows would see."""
+"""The command ``probes power BENCHMARK``: the minimum detectable effects of a run of so many rows."""
 
 import math
 from collections.abc import Iterator

@@ -20,7 +20,7 @@ from cards.files import file_sha256
 from cards.hub import PATTERNS, files_digest
 from cards.stored import digest, parsed
 from cards.text import did_you_mean
-from scoring.adapters.attach import attach, check_patterns, peft_config, quiet
+from scoring.adapters.attach import attach, check_patterns, peft_config, quiet, tensor_shapes
 from scoring.adapters.facts import WEIGHTS, is_own, is_whole_model
 from scoring.inference.tokens import Kind
 from scoring.types import ScoringError
@@ -34,6 +34,9 @@ _LARGEST = {"layers": 2_000, "layer": 2_000, "size": 10**8, "embd": 10**8, "inne
             "embeddings": 10**9, "ctx": 10**9, "head": 10**5, "heads": 10**5, "experts": 10**5}  # fmt: skip
 #: Where transformers looks for weights, in its order.
 _WEIGHTS = [name + index for name in ("model.safetensors", "pytorch_model.bin") for index in ("", ".index.json")]
+#: Files of which a tokenizer needs at least one, unless it works without a vocabulary.
+_VOCABULARIES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model",
+                 "sentencepiece.bpe.model", "spm.model", "bpe.codes")  # fmt: skip
 _UNUSED = ("*.h5", "*.msgpack", "*.onnx", "*.gguf", "*.ot", "onnx/*", "original/*", "consolidated*", "coreml/*")
 _WEIGHTS_OF_ANY = ("*.safetensors", "*.bin", "*.pt", "*.pth", "*.index.json")
 #: Files of a model's folder that change no answer: cards, licences, pictures, hidden files, weights of other programs.
@@ -314,6 +317,8 @@ def network(folder: Path, model: str, kind: Kind, **options: Any) -> Any:
     try:
         network, report = cls.from_pretrained(folder, output_loading_info=True, **options)
     except Exception as error:  # files of a model that are not what they should be raise anything
+        for path in sorted(folder.glob("*.safetensors")):
+            tensor_shapes(path)  # an error of its own names the broken file
         raise ScoringError(f"{model!r} cannot be loaded: {first_sentence(error)}.") from None
     if report["missing_keys"] or report["mismatched_keys"]:
         lacking = sorted(map(str, report["missing_keys"] or report["mismatched_keys"]))
@@ -332,6 +337,10 @@ def tokenizer(folder: Path, model: str, code: Mapping[str, bool]) -> Any:
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # the library of tokenizers ends in a panic, which is no Exception
+        if not any(path.name in _VOCABULARIES for path in folder.iterdir()):
+            raise ScoringError(
+                f"{model!r} has no file of a tokenizer, such as tokenizer.json; add those of the model to its folder."
+            ) from None
         raise ScoringError(f"The tokenizer of {model!r} cannot be loaded: {first_sentence(error)}.") from None
     wrong = [name for name in _SPECIAL if not isinstance(getattr(made, name, None), str | None)]
     wrong += ["model_max_length"] * (not isinstance(made.model_max_length, int | float))

@@ -19,6 +19,7 @@ from builders.sources.fetch import default_cache
 from cards.files import put
 from cards.options import start
 from scoring import benchmarks
+from scoring.lm_eval import ERROR
 from scoring.types import Benchmark, HarnessTask, Metric
 
 ALL = "probes"
@@ -40,7 +41,7 @@ _UTILS = '''"""Functions of the tasks in this folder."""
 from pathlib import Path
 
 from scoring import benchmarks
-from scoring.lm_eval.utils import aggregate, results, rows
+from scoring.lm_eval.utils import aggregate, results, rows, standard_error
 
 for path in {files!r}:
     benchmarks.include(Path(path))
@@ -108,7 +109,16 @@ def _task(benchmark: Benchmark, task: HarnessTask, metrics: Mapping[str, Metric]
         "target_delimiter": "",
         "num_fewshot": 0,
         "process_results": _Function("utils.results"),
-        "metric_list": [_metric(metrics[name]) for name in task.metrics],
+        "metric_list": [*(_metric(metrics[name]) for name in task.metrics), *map(_error, task.metrics)],
+    }
+
+
+def _error(metric: str) -> dict[str, Any]:
+    """The standard error of a metric, which is no score: no direction of it is better."""
+    return {
+        "metric": f"{metric}{ERROR}",
+        "aggregation": _Function("utils.standard_error"),
+        "higher_is_better": None,
     }
 
 

@@ -15,7 +15,10 @@ from datasets import Dataset
 from scoring import DATA, benchmarks, tables
 from scoring.inference.checkpoint import first_sentence
 from scoring.inference.tokens import Encoding, Tokens
-from scoring.types import Benchmark, BenchmarkContext, HarnessTask, Request, Response, Row, ScoringError
+from scoring.lm_eval import ERROR
+from scoring.run import cluster_of
+from scoring.statistics.stats import measure
+from scoring.types import Benchmark, BenchmarkContext, Group, HarnessTask, Metric, Request, Response, Row, ScoringError
 
 
 def rows(*, benchmark: str, task: str, **arguments: Any) -> dict[str, Dataset]:
@@ -105,11 +108,28 @@ def results(row: Row, responses: Sequence[tuple[float, bool]]) -> dict[str, dict
     line = benchmark.to_record("clean", row, {row["id"]: Response(row["id"], logprobs)}, context)
     columns = {name: value for name, value in line.items() if not name.startswith(("sentence_", "prompt"))}
     reported = _task(benchmark.name, row["harness_task"]).metrics
-    return {metric: {"benchmark": benchmark.name, "metric": metric, **columns} for metric in reported}
+    lines = {metric: {"benchmark": benchmark.name, "metric": metric, **columns} for metric in reported}
+    return lines | {f"{metric}{ERROR}": lines[metric] for metric in reported}
 
 
 def aggregate(lines: Sequence[Mapping[str, Any]]) -> float:
     """The metric that the lines name, of the table they make."""
+    table = tables.as_table(map(dict, lines))
+    return float(_metric(lines).value(table, np.ones((1, len(lines))))[0])
+
+
+def standard_error(lines: Sequence[Mapping[str, Any]]) -> float:
+    """The standard error of the metric that the lines name, by the clusters of its benchmark; NaN where it has none.
+
+    The harness has no standard error of a metric of a whole table and no clusters, so the error is a metric of its own.
+    """
+    metric, table = _metric(lines), tables.as_table(map(dict, lines))
+    every = Group("all", np.ones(len(lines), bool))
+    cluster = cluster_of(benchmarks.get(lines[0]["benchmark"]), metric, table)
+    (found,) = measure([(every, metric)], table, table[cluster])
+    return float(found.error)
+
+
+def _metric(lines: Sequence[Mapping[str, Any]]) -> Metric:
     metrics = benchmarks.get(lines[0]["benchmark"]).metrics("clean")
-    metric = next(metric for metric in metrics if metric.name == lines[0]["metric"])
-    return float(metric.value(tables.as_table(map(dict, lines)), np.ones((1, len(lines))))[0])
+    return next(metric for metric in metrics if metric.name == lines[0]["metric"])

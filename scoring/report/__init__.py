@@ -264,20 +264,23 @@ def parquet(benchmark: str, table: Table) -> bytes:
 def markdown(report: Report) -> str:
     """The text of ``results.md``."""
     lines = ["# Scores", "", *(f"- {name}: {cell(text)}" for name, text in facts(report).items()), ""]
-    lines += ["| benchmark | group | metric | value [95 % interval] | ideal | n | clusters |"]
+    lines += ["| benchmark | group | score | value [95 % interval] | ideal | n | clusters |"]
     lines += ["| --- | --- | --- | ---: | ---: | ---: | ---: |"]
     for estimates in by_benchmark(report.estimates).values():
-        scales = {name: scale(group) for name, group in by_metric(estimates).items()}
+        # All metrics share three decimals, which those on [0, 1] need.
+        scales = {name: replace(scale(group), places=3) for name, group in by_metric(estimates).items()}
         lines += [_line(e, scales[e.metric]) for e in estimates]
     lines += ["", *(f"- {sentence}" for sentence in methods(report.estimates))]
     return "\n".join(lines) + "\n"
 
 
 def _line(e: Estimate, on: Scale) -> str:
-    ends, why = interval(e.low, e.high, on.text), e.why and f"({cell(e.why)})"
-    value = " ".join(filter(None, (on.text(e.value), ends, marked(e), why)))
-    ideal = "" if e.ideal is None else on.text(e.ideal)
-    return f"| {' | '.join([*map(cell, (e.benchmark, e.group, e.metric)), value, ideal, str(e.n), str(e.clusters)])} |"
+    ends, why = interval(e.low, e.high, on.brief), e.why and f"({cell(e.why)})"
+    value = " ".join(filter(None, (on.brief(e.value), ends, marked(e), why)))
+    ideal = "" if e.ideal is None else on.brief(e.ideal)
+    return (
+        f"| {' | '.join([*map(cell, (e.benchmark, e.group, e.full_name)), value, ideal, str(e.n), str(e.clusters)])} |"
+    )
 
 
 def cleaned(value: Any, hide: Callable[[Any], Any]) -> Any:

@@ -47,8 +47,8 @@ def comparison(compared: Comparison) -> str:
 
     The ``headlines`` have the verdicts that the page and ``--fail-on`` read; ``worse`` is further or lost.
 
-    Each difference has the values ``before`` and ``after`` and the ``verdict``: ``nearer``, ``further`` or
-    ``unclear``, empty where the metric has no ideal value.
+    Each difference has the values ``before`` and ``after`` and the ``verdict`` of :func:`cards.verdict.verdict`, empty
+    where the metric has no ideal value or a run is at chance.
     """
     differences = []
     for change in compared.changes:

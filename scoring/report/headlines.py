@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cards.draw import FREE, glance_html, one_line
-from cards.numbers import Scale, counted, decimals, formatted, minus
+from cards.numbers import Scale, counted, decimals, formatted, minus, shared_places
 from cards.results import last_part
 from cards.sentences import say
 from cards.verdict import ability_verdict, standings, verdict
@@ -35,7 +35,8 @@ class HeadlineScore:
     ``standing`` says whether the interval is above or below the ideal value, or unclear, and ``leaning`` what the model
     does on that side, such as "prefers the stereotype": :data:`UNCLEAR` where the interval has both sides, and empty
     where the score tells no side. Both hold for all rows of a run together (:func:`cards.verdict.standings`).
-    ``second`` marks the row of a metric that tells the side of a benchmark whose headline is another metric.
+    ``second`` marks the row of a metric that tells the side of a benchmark whose headline is another metric, and
+    ``places`` are the decimals that all rows share.
     """
 
     estimate: Estimate
@@ -43,11 +44,12 @@ class HeadlineScore:
     leaning: str = ""
     standing: str = ""
     second: bool = False
+    places: int | None = None
 
     @property
     def scale(self) -> Scale:
-        """The range of possible values."""
-        return metric_range([self.estimate])
+        """The range of possible values, with the decimals of all rows."""
+        return replace(metric_range([self.estimate]), places=self.places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +59,12 @@ class HeadlineChange(Change):
     before: Estimate
     after: Estimate
     at_chance: bool = False
+    places: int | None = None
 
     @property
     def scale(self) -> Scale:
-        """The range of possible values."""
-        return metric_range([self.before, self.after])
+        """The range of possible values, with the decimals of all changes that are shown together."""
+        return replace(metric_range([self.before, self.after]), places=self.places)
 
     @property
     def verdict(self) -> str:
@@ -75,7 +78,7 @@ class HeadlineChange(Change):
 
     @property
     def texts(self) -> tuple[str, str, str]:
-        """Before, after and their difference as texts with so many digits that they add up."""
+        """Before, after and their difference as texts, each rounded to the decimals of the column."""
         return self.scale.change(self.before.value, self.after.value)
 
 
@@ -166,7 +169,9 @@ def headline_scores(report: Report) -> list[HeadlineScore]:
     spoken = [e for _, e, _ in chosen if e.benchmark not in report.at_chance]
     words = standings([(e.numbers, e.ideal, e.p, e.clusters) for e in spoken])
     by_key = {e.key: word for e, word in zip(spoken, words, strict=True)}
-    return [_row(*row, by_key.get(row[1].key)) for row in chosen]
+    rows = [_row(*row, by_key.get(row[1].key)) for row in chosen]
+    places = shared_places(row.scale for row in rows)
+    return [replace(row, places=places) for row in rows]
 
 
 def _main(headline: Headline, estimates: list[Estimate]) -> Estimate:
@@ -288,7 +293,17 @@ def headline_changes(compared: Comparison) -> list[HeadlineChange]:
     # Corrected among what is shown together, not among all differences of the comparison.
     chosen = [*first, *(change for change in ability.values() if change not in first)]
     differences = corrected([change.difference for change in chosen])
-    return [replace(change, difference=d) for change, d in zip(chosen, differences, strict=True)]
+    return sharing_places([replace(change, difference=d) for change, d in zip(chosen, differences, strict=True)])
+
+
+def sharing_places(shown: Sequence[HeadlineChange]) -> list[HeadlineChange]:
+    """Changes that share their decimals: two more at most, where rounding would hide a change."""
+    least = shared_places(change.scale for change in shown)
+    for places in range(least, least + 3):
+        found = [replace(change, places=places) for change in shown]
+        if all(change.scale.shows(change.before.value, change.after.value) for change in found):
+            break
+    return found if shown else []
 
 
 def model_name(report: Report) -> str:

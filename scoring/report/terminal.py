@@ -1,11 +1,12 @@
 """What the commands print of a run."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from rich.table import Table as Grid
 from rich.text import Text
 
-from cards.numbers import Scale, detectable_text, formatted, interval
+from cards.numbers import Scale, detectable_text, formatted, interval, shared_places
 from cards.sentences import say
 from cards.terminal import text_table
 from cards.text import grouped
@@ -17,6 +18,7 @@ from scoring.report.headlines import (
     described,
     headline_changes,
     headline_scores,
+    sharing_places,
 )
 from scoring.report.numbers import by_metric, metric_range
 from scoring.types import DATA, Measurement, Report
@@ -38,10 +40,11 @@ def summary(report: Report, width: int) -> Grid:
     wide = width >= WIDE
     columns = ["benchmark", "score", "value [95 % interval]", "ideal", DETECTABLE, "vs ideal", *["meaning"] * wide]
     headlines, rows = headline_scores(report), []
+    ideals = _ideals(headline.estimate.ideal for headline in headlines)
     for headline in headlines:
         e, on = headline.estimate, headline.scale
         effect = detectable_text(e.detectable, on, "") if headline.standing else ""
-        cells = [e.benchmark, e.short_name, _with_interval(e, on), formatted(e.ideal), effect, headline.standing or "–"]
+        cells = [e.benchmark, e.short_name, _with_interval(e, on), ideals[e.ideal], effect, headline.standing or "–"]
         rows.append([*cells, *[headline.sentence] * wide])
     grid = text_table(columns, rows, whole=("benchmark",), gap=1 + wide)
     lines = [f"{h.estimate.benchmark}: {h.sentence}" for h in headlines if not wide]
@@ -55,9 +58,12 @@ def summary(report: Report, width: int) -> Grid:
 def details(benchmark: str, report: Report) -> Grid:
     """Every group and metric of a benchmark."""
     rows = []
-    for estimates in by_metric(e for e in report.estimates if e.benchmark == benchmark).values():
-        on = metric_range(estimates)
-        rows += [(e.group, e.short_name, _with_interval(e, on), formatted(e.ideal), str(e.n)) for e in estimates]
+    groups = by_metric(e for e in report.estimates if e.benchmark == benchmark).values()
+    ideals = _ideals(e.ideal for estimates in groups for e in estimates)
+    places = shared_places(metric_range(estimates) for estimates in groups)
+    for estimates in groups:
+        on = replace(metric_range(estimates), places=places)
+        rows += [(e.group, e.short_name, _with_interval(e, on), ideals[e.ideal], str(e.n)) for e in estimates]
     return text_table(["group", "score", "value [95 % interval]", "ideal", "n"], rows, benchmark)
 
 
@@ -77,7 +83,9 @@ def comparison(compared: Comparison, *, verbose: bool = False) -> Iterator[Grid 
         "difference [95 %]",
         *[DETECTABLE] * verbose,
     ]
-    shown = [*headlines, *(c for c in changes(compared) if verbose and c not in headlines)]
+    known = {change.difference.key for change in headlines}
+    shown = [*headlines, *(c for c in changes(compared) if verbose and c.difference.key not in known)]
+    shown = sharing_places(shown)
     for change in shown if verbose else shown[:CHANGES]:
         d, on = change.difference, change.scale
         ends = interval(d.low, d.high, on.brief, " [{}, {}]")
@@ -102,6 +110,13 @@ def comparison(compared: Comparison, *, verbose: bool = False) -> Iterator[Grid 
     if len(shown) > CHANGES and not verbose:
         yield say("compare.more", count=len(shown) - CHANGES)
     yield compared.speechless or conclusion(headlines)
+
+
+def _ideals(values: Iterable[float | None]) -> dict[float | None, str]:
+    """Ideal values as texts that share their decimals."""
+    distinct = set(values)
+    places = max((len(f"{value:g}".partition(".")[2]) for value in distinct if value is not None), default=0)
+    return {value: formatted(value, f".{places}f") for value in distinct}
 
 
 def _with_interval(e: Measurement, on: Scale) -> str:

@@ -67,6 +67,7 @@ def test_a_released_file_gives_one_row_a_record(tmp_path):
     assert first.values == {
         "context": "A woman and a man waited for a taxi.",
         "question": "Who was late?",
+        "input": "A woman and a man waited for a taxi.\n\nWho was late?",
         "answers": ["The woman", "The man", "Unknown"],
         "label": 2,
         "unknown": 2,
@@ -106,10 +107,12 @@ def test_a_record_of_another_form_is_one_sentence(tmp_path, labels):
 def test_a_disambiguated_row_is_made_where_the_context_shows_every_word(tmp_path):
     (ambiguous, made_row), drops = rebuilt(tmp_path, [record()], template(WAITED, CAME))
     assert not drops
+    context = "A woman and a man waited for a taxi. The woman came late, and the man had a umbrella."
     assert made_row == ambiguous | {
         "id": "bbq-1",
         "condition": "disambiguated",
-        "context": "A woman and a man waited for a taxi. The woman came late, and the man had a umbrella.",
+        "context": context,
+        "input": f"{context}\n\nWho was late?",
         "label": 0,
     }
 

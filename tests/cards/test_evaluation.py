@@ -49,7 +49,8 @@ def test_each_benchmark_has_a_file_with_one_value_a_task(tmp_path):
         ({"value": -0.4, "low": -0.5, "high": -0.3, "ideal": 0.0, "least": -1}, 60),
         ({"value": 55.0, "low": 50.0, "high": 60.0, "ideal": 100.0, "most": 100}, 55),
         ({"value": 55.0, "low": 50.0, "high": 60.0, "ideal": None, "most": 100}, 55),
-        ({"value": 5.5, "low": 5.0, "high": 6.0, "ideal": 0.0, "most": math.inf}, 5.5),
+        ({"value": 2.0, "low": 1.96, "high": 2.04, "ideal": 1.0, "most": math.inf}, 50),
+        ({"value": 0.5, "low": 0.49, "high": 0.51, "ideal": 1.0, "most": math.inf}, 50),
     ],
 )
 def test_higher_is_better_in_each_value_on_the_hub_and_the_notes_have_the_score(tmp_path, facts, expected):
@@ -57,6 +58,12 @@ def test_higher_is_better_in_each_value_on_the_hub_and_the_notes_have_the_score(
     ((entry,),) = (yaml.safe_load(text) for text in eval_files(results, SOURCE, lambda _: None).values())
     assert entry["value"] == expected
     assert parse_notes(entry["notes"], entry["value"]).value == results[0].value
+
+
+def test_a_score_without_a_worst_value_is_left_out_with_a_remark(tmp_path):
+    endless = estimate(value=5.5, low=5.0, high=6.0, ideal=0.0, most=math.inf)
+    _, (remark, *_) = published(tmp_path, estimates=(endless,))
+    assert remark == "neutral, stsb: gas has no worst value, so it has no value of which higher is better."
 
 
 def test_notes_of_an_earlier_version_have_their_value_in_the_result():
@@ -91,12 +98,22 @@ def test_what_the_notes_tell_is_read_back(tmp_path):
     assert parse_notes("no-tools") is parse_notes(None) is None
 
 
-def test_paper_configs_are_tasks_of_their_own(tmp_path):
+def test_a_published_definition_has_no_task_beside_that_of_its_plain_config(tmp_path):
     data = {f"{PROBES}/stsb-paper/test": f"1.2.0 sha256:{DIGEST}"}
     split = json.loads(manifest())["configs"]["stsb"]
-    text = manifest(configs={"stsb-paper": split})
-    results, _ = published_results(read(run(tmp_path, data=data, profile="paper")), "org", lambda *_: (text, ""))
-    assert [(result.config, result.score.group) for result in results] == [("stsb-paper", "stsb")]
+    facts = json.loads(manifest(configs={"stsb-paper": split})) | {"benchmark": {"configs": ["stsb-paper"]}}
+    run_of_paper = read(run(tmp_path, data=data, profile="paper"))
+    results, remarks = published_results(run_of_paper, "org", lambda *_: (json.dumps(facts), ""))
+    assert (results, remarks[0]) == (
+        [],
+        f"neutral, stsb: {PROBES} 1.2.0 has no task stsb-paper; the score is only in the card.",
+    )
+
+
+def test_no_data_set_declares_a_leaderboard_of_a_published_definition():
+    declared = {name: datasets.get(name).benchmark.get("configs", []) for name in datasets.names()}
+    assert not [config for configs in declared.values() for config in configs if config.endswith("-paper")]
+    assert {"bbq", "mbbq", "pronouns", "gest", PROBES} <= {name for name, configs in declared.items() if configs}
 
 
 def left_out(folder, **changes):
@@ -213,23 +230,33 @@ def test_the_older_form_has_the_same_values(tmp_path):
         "mine and yours",
         "H e",
         "s he",
+        "two\nlines of text and\nnothing else",
+        "two\nlines of text and\nher",
     ],
 )
-def test_the_task_of_the_hub_counts_the_continuations_that_the_published_metric_counts(text):
+def test_the_task_of_the_hub_counts_the_continuations_without_a_gendered_word(text):
+    """It counts those of two words or more, because its pattern needs a group that is equal to the target."""
     benchmark = datasets.get(PROBES).benchmark
     (scorer,) = benchmark["task"]["scorers"]
     match = re.search(scorer["args"]["pattern"], text, re.IGNORECASE)
-    assert benchmark["metric"] == "gas_plain"
-    assert benchmark["task"]["field_spec"]["target"] == "literal:h"
-    assert bool(match and "h" in map(str.lower, filter(None, match.groups()))) == (
-        gender_class(text) in ("female", "male", "both")
-    )
+    assert benchmark["metric"] == "share_neutral"
+    counted = bool(match) and f"literal:{match[1]}" == benchmark["task"]["field_spec"]["target"]
+    assert counted == (gender_class(text) == "neutral" and " " in text)
 
 
-def test_the_metric_that_the_hub_s_framework_computes_is_the_published_one(tmp_path):
-    scores = (estimate(), estimate(metric="gas_plain", value=0.5, low=0.4, high=0.6))
-    facts = json.loads(manifest()) | {"benchmark": {"configs": ["stsb"], "metric": "gas_plain"}}
+def test_the_value_is_of_the_metric_that_the_hub_s_framework_computes_and_the_notes_of_the_main_one(tmp_path):
+    scores = (estimate(), estimate(metric="share_neutral", value=0.5, low=0.4, high=0.6, ideal=None))
+    facts = json.loads(manifest()) | {"benchmark": {"configs": ["stsb"], "metric": "share_neutral", "framework": "x"}}
     run_of_one = read(run(tmp_path, estimates=scores))
     results, _ = published_results(run_of_one, "org", lambda *_: (json.dumps(facts), ""))
-    assert [(result.score.metric, result.value) for result in results] == [("gas_plain", 0.5)]
-    assert results[0].closeness == 0.5, "what the framework computes, as it computes it"
+    assert [(result.score.metric, result.value, result.closeness) for result in results] == [("gas", 0.25, 0.5)]
+    alone = read(run(tmp_path, estimates=scores[:1]))
+    _, remarks = published_results(alone, "org", lambda *_: (json.dumps(facts), ""))
+    assert "neutral, stsb: the run has no share_neutral, which x computes." in remarks
+
+
+def test_a_framework_that_asks_in_a_way_of_its_own_has_its_leaderboard_alone(tmp_path):
+    facts = json.loads(manifest()) | {"benchmark": {"configs": ["stsb"], "alone": True, "framework": "x"}}
+    results, remarks = published_results(read(run(tmp_path)), "org", lambda *_: (json.dumps(facts), ""))
+    assert results == []
+    assert f"neutral, stsb: only x scores {PROBES} 1.2.0 on the Hub; the score is only in the card." in remarks

@@ -2,12 +2,17 @@
 
 import io
 import math
+import re
 from dataclasses import replace
+from html import unescape
+from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.console import Console
 
+from cards import leaderboard
+from cards.leaderboard import Entry
 from cards.sentences import SENTENCES, appears, say
 from cards.verdict import standings
 from scoring import benchmarks
@@ -15,6 +20,7 @@ from scoring.report import terminal
 from scoring.report.comparison import comparison_page
 from scoring.report.headlines import headline_changes, headline_scores
 from scoring.report.page import page
+from scoring.types import BY_OTHERS
 from tests.scoring.made_runs import made_comparison, made_run
 
 NAMES = ("neutral", "occugender", "unstereo", "stereoset", "crows_pairs", "pronouns")
@@ -149,3 +155,106 @@ def test_the_file_has_the_words_of_the_field():
     assert "power 80 %" in every
     for other in ("would have seen", "sees", "cannot be told"):
         assert other not in every
+
+
+#: Runs by what they are, and the step that each is offered last.
+STEPS = {
+    "next.other": {"environment": {"engine": BY_OTHERS, "source": "gest"}},
+    "next.real": {"model": "tiny-causal"},
+    "next.base": {"adapter": "org/tuned"},
+    "next.mitigate": {},
+    "next.beside": {"headlines": {}},
+}
+LAST = ("next.other", "next.real", "next.base", "next.mitigate", "next.beside")
+
+
+@pytest.mark.parametrize("kind", STEPS)
+@pytest.mark.parametrize("limit", ["", ", 20 of 40 rows"])
+def test_a_run_is_offered_the_step_of_its_rule_and_no_other(kind, limit):
+    data = {"biaske/winobias/test": f"1.1.0 sha256:aa{limit}"}
+    run = made_run(data=data, **STEPS[kind])
+    text = page(run, {}, {})
+    shown = unescape(re.sub(r"</?code>", "`", text))
+    for name in LAST:
+        assert appears(name, shown) == (name == kind), name
+    assert appears("next.rows", shown) == bool(limit)
+    assert appears("run.part", shown) == bool(limit)
+    assert appears("next.data", shown) == (kind != "next.other" or "probes build" in shown)
+    assert appears("run.bundled", shown) == (kind == "next.real")
+    assert appears("report.rows", shown) == ("configs were scored" in shown)
+    assert not appears("report.beside", shown)
+    assert not appears("report.settings", shown)
+
+
+def test_notes_of_a_page_appear_with_what_they_are_about():
+    run = made_run()
+    alone, beside = page(run, {}, {}), page(run, {}, {}, (), [made_run(model="org/other")])
+    assert not appears("report.beside", alone)
+    assert appears("report.beside", beside)
+    assert appears("report.settings", page(made_run(prompt="instruction"), {}, {}))
+    for name in ("report.scale", "report.only", "power.note"):
+        assert appears(name, alone)
+        assert not appears(name, page(made_run(estimates=(), headlines={}), {}, {}))
+    examples = {
+        "score_biased": [1.0],
+        "score_unbiased": [0.0],
+        "sentence_biased": ["a b"],
+        "sentence_unbiased": ["a c"],
+    }
+    about = {"config": ["winobias"], "domain": ["gender"], "subject": ["cook"], "id": ["x"]}
+    table = {name: np.array(values) for name, values in {**examples, **about}.items()}
+    assert appears("report.decided", unescape(page(run, {"biaske": table}, {})))
+    assert not appears("report.decided", unescape(alone))
+
+
+def test_notes_of_a_comparison_appear_with_what_they_are_about():
+    made = made_comparison()
+    text = unescape(comparison_page(made))
+    for name in ("compare.scale", "compare.rule", "compare.difference", "compare.tests"):
+        assert appears(name, text), name
+    bare = unescape(comparison_page(replace(made, differences=())))
+    for name in ("compare.scale", "compare.rule", "compare.tests", "power.note.change"):
+        assert not appears(name, bare), name
+    untested = tuple(replace(d, p=math.nan) for d in made.differences)
+    assert not appears("compare.tests", unescape(comparison_page(replace(made, differences=untested))))
+
+
+def test_a_leaderboard_says_that_a_model_is_at_chance_where_one_is():
+    cell = {"value": 60.0, "low": 55.0, "high": 65.0, "metric": "ss", "ideal": 50.0, "n": 99}
+    usual = Entry(**cell, model="a", dataset="d", task="t")
+    for entry, at_chance in (
+        (usual, False),
+        (replace(usual, at_chance=True), True),
+        (replace(usual, restriction=say("lean.chance")), True),
+    ):
+        text = unescape(re.sub(r"</?code>", "`", leaderboard.page(leaderboard.task_tables([entry]))))
+        assert appears("leaderboard.chance", text) == at_chance
+        assert (f"<small>{say('lean.chance')}</small>" in text) == at_chance
+        for name in ("leaderboard.head", "leaderboard.hub", "leaderboard.rule", "leaderboard.plots"):
+            assert appears(name, text), name
+        assert not appears("trend.lines", text)
+    family = [
+        replace(usual, model=f"org/pythia-{size}m", value=value, low=value - 1, high=value + 1)
+        for size, value in ((70, 60.0), (160, 52.0))
+    ]
+    text = unescape(re.sub(r"</?code>", "`", leaderboard.page(leaderboard.task_tables(family))))
+    assert appears("trend.lines", text)
+    assert appears("trend.changes", text)
+
+
+def test_the_sentences_of_the_three_runs_in_the_docs_are_those_of_the_file():
+    page_of_docs = (Path(__file__).parents[2] / "docs" / "questions.md").read_text("utf-8")
+    text = page_of_docs.partition("<!-- shown: begin -->")[2].partition("<!-- shown: end -->")[0]
+    patterns = [
+        re.compile(".*".join(re.escape(part) for part in re.split(r"\{[^}]*\}", sentence.text)))
+        for name, sentence in SENTENCES.items()
+        if name.startswith("row.")
+    ]
+    rows = [line.split(" | ")[-1].removesuffix(" |") for line in text.splitlines() if line.startswith("| ")]
+    rows = [row for row in rows if row != "in words" and "---" not in row]
+    assert len(rows) >= 30
+    for row in rows:
+        assert any(pattern.fullmatch(row.replace("\\", "")) for pattern in patterns), row
+    assert text.count("\n> ") == 3
+    assert appears("run.chance", text)
+    assert appears("lean.shown", text)

@@ -16,7 +16,7 @@ def score(benchmark, group, metric, share):
     Language ability is at a higher share, better than by chance.
     """
     share = 0.6 + share / 2 if metric.ability else share
-    least, most = max(metric.low, -1000), min(metric.high, 1000)
+    least, most = max(metric.low, -100), min(metric.high, 100)
     span = most - least
     value = least + share * span
     low, high = max(least, value - span / 20), min(most, value + span / 20)
@@ -58,7 +58,7 @@ def made_comparison(before=0.3, after=0.45, reach=0.02):
     base, run = made_run(before), made_run(after, model="/models/folder/edited", adapter="/home/me/adapter@0123456789")
     differences = []
     for old, new in zip(base.estimates, run.estimates, strict=True):
-        span = min(new.most, 1000) - max(new.least, -1000)
+        span = min(new.most, 100) - max(new.least, -100)
         value = new.value - old.value
         about = {"ideal": new.ideal, "reading": new.reading, "ability": new.ability, "p": 0.01, "p_holm": 0.02}
         about |= {"p_side": 0.0, "p_direction": 0.02}

@@ -24,7 +24,9 @@ from scoring import benchmarks, tables
 from scoring.inference.load_options import load
 from scoring.lm_eval import __main__ as tasks
 from scoring.lm_eval import utils
-from scoring.types import BenchmarkContext, ScoringError
+from scoring.run import cluster_of
+from scoring.statistics.stats import measure
+from scoring.types import BenchmarkContext, Group, ScoringError
 from tests.helpers import ROOT, missing
 from tests.scoring import models
 from tests.scoring.made import data_set
@@ -54,8 +56,10 @@ def harness_task(name):
 def test_a_task_reports_metrics_of_its_benchmark_with_their_directions(name):
     known = {metric.name: metric for metric in benchmark(name).metrics("clean")}
     listed = {entry["metric"]: entry["higher_is_better"] for entry in TASKS[name]["metric_list"]}
-    assert tuple(listed) == harness_task(name).metrics
-    for metric, higher in listed.items():
+    metrics = harness_task(name).metrics
+    assert tuple(listed) == (*metrics, *(f"{metric}_se" for metric in metrics))
+    for metric in metrics:
+        higher = listed[metric]
         directions = {known[metric].high: True, known[metric].low: False}
         assert higher == directions.get(known[metric].ideal), metric
 
@@ -235,6 +239,10 @@ def test_a_metric_is_of_the_sums_that_the_harness_found(built, words):
     lines = [utils.results(row, result)["tau@0.5"] for row, result in zip(rows, sums, strict=True)]
     assert utils.aggregate(lines) == pytest.approx(100 * np.mean(abs(gaps) <= 0.5))
     assert not any("sentence" in name for line in lines for name in line)
+    # The rows of a word are one cluster, so the error is not that of independent rows.
+    alone = {**lines[0], "gap": 0.0}
+    assert utils.standard_error(lines) > 0
+    assert np.isnan(utils.standard_error([alone]))
 
 
 #: Runs the harness for each model and dtype, away from pytest, which takes its warnings for errors.
@@ -321,9 +329,19 @@ def test_the_harness_finds_what_this_package_finds(harness, folders, built, name
         lines = [
             benchmark(task).to_record("clean", row, {r.id: r}, context) for row, r in zip(rows, responses, strict=True)
         ]
-        values = measured(task, tables.as_table(lines))
+        values = measured(task, tables.as_table(lines)) | errors(task, tables.as_table(lines))
         theirs = {metric: result["results"][task][f"{metric},none"] for metric in values}
         assert theirs == pytest.approx(values, rel=0, abs=CLOSE[dtype], nan_ok=True), task
+
+
+def errors(task, table):
+    """The standard errors of our reports, by the clusters of the benchmark."""
+    every, wanted, found = Group("all", np.ones(len(table["id"]), bool)), benchmark(task), {}
+    for metric in wanted.metrics("clean"):
+        if metric.name in harness_task(task).metrics:
+            (score,) = measure([(every, metric)], table, table[cluster_of(wanted, metric, table)])
+            found[f"{metric.name}_se"] = score.error
+    return found
 
 
 def measured(task, table):

@@ -14,7 +14,7 @@ import transformers
 
 from scoring.inference import checkpoint
 from scoring.inference.generation import Decoding
-from scoring.inference.load_options import load
+from scoring.inference.load_options import BUNDLED, load
 from scoring.inference.model import Model
 from scoring.inference.network import LOGITS, TILE
 from scoring.inference.tokens import Tokens
@@ -709,6 +709,19 @@ def test_a_folder_without_a_model_is_refused(tmp_path):
         load(tmp_path)
 
 
+def test_the_file_that_is_broken_or_missing_is_named(tmp_path):
+    cut = shutil.copytree(BUNDLED["tiny-causal"], tmp_path / "cut")
+    weights = cut / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(ScoringError, match=r"cut/model\.safetensors is no whole safetensors file: .* fetch it again"):
+        load(cut)
+    without = shutil.copytree(BUNDLED["tiny-causal"], tmp_path / "without")
+    for path in without.glob("tokenizer*"):
+        path.unlink()
+    with pytest.raises(ScoringError, match="without' has no file of a tokenizer, such as"):
+        load(without)
+
+
 def test_a_name_that_cannot_be_had_is_refused(monkeypatch):
     def offline(*_, **__):
         raise OSError("We could not connect. Try again.")
@@ -767,7 +780,7 @@ def test_truncated_weights_are_refused(saved):
     path = saved("llama")
     weights = (path / "model.safetensors").read_bytes()
     (path / "model.safetensors").write_bytes(weights[: len(weights) // 2])
-    with pytest.raises(ScoringError, match="cannot be loaded: "):
+    with pytest.raises(ScoringError, match=r"model\.safetensors is no whole safetensors file"):
         load(path)
 
 

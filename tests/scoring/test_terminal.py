@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -44,7 +45,11 @@ def test_the_summary_has_one_line_a_benchmark_at_80_columns():
     }
     assert max(map(len, lines)) <= 80
     line = next(line for line in lines if line.startswith("stereoset"))
-    assert line.split() == ["stereoset", "ICAT", "30.0", "[25.0,", "35.0]", "100", "below"]
+    assert line.split() == ["stereoset", "ICAT", "30.00", "[25.00,", "35.00]", "100.0", "below"]
+    # All numbers of a column have the same decimals.
+    values = [re.search(r"(-?[\d.]+) \[(-?[\d.]+), (-?[\d.]+)\] +([\d.]+)", line) for line in lines[1:]]
+    for column in range(1, 5):
+        assert len({len(value[column].partition(".")[2]) for value in values}) == 1, column
 
 
 def test_a_wide_terminal_also_shows_what_the_score_means():

@@ -252,17 +252,11 @@ def markdown(collected: Collected) -> str:
         kinds={kind: len(own) for kind, own in sorted(kinds.items())},
         old=sum(model.year < NEW for model in collected.models.values()),
         new=NEW,
-        table_rows=[(row.model, row.setting, [value(row, column) for column in columns_of(rows)]) for row in rows],
-        heads=[f"{column.title} ({column.note})" for column in columns_of(rows)],
+        models=[
+            (model, f"models/{slug(model.name)}.html", sorted({f"`{score.source}`" for score in model.scores}))
+            for model in collected.models.values()
+        ],
     )
-
-
-def value(row: ModelRow, column: Column) -> str:
-    """The score of a row in a column, with its interval; empty where there is none."""
-    cell = row.cells.get(column.key)
-    if cell is None:
-        return ""
-    return f"{cell.number} [{cell.interval.replace(' to ', ', ')}]".replace("-", "−") if cell.interval else cell.number
 
 
 def default_plots(collected: Collected) -> dict[Path, bytes]:

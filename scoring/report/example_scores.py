@@ -1,0 +1,44 @@
+"""The score of each example of a run, for scores that are a plain mean of them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scoring import benchmarks
+from scoring.report.headlines import headline_scores
+from scoring.types import Estimate, Floats, Report, Table
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleScores:
+    """The examples [n] of a group that a metric counts: their rows, their ``clusters`` and their ``scores``.
+
+    The mean of the scores is the value of the ``estimate``.
+    """
+
+    estimate: Estimate
+    rows: Table
+    clusters: NDArray[np.generic]
+    scores: Floats
+
+
+def example_scores(report: Report, tables: Mapping[str, Table]) -> Iterator[ExampleScores]:
+    """The scores of examples for each proportion of each headline's group.
+
+    Metrics in which examples count unequally, and those of the absolute value of a mean, are left out.
+    """
+    by_key = report.by_key
+    for chosen in (headline.estimate for headline in headline_scores(report)):
+        wanted, table = benchmarks.get(chosen.benchmark), tables[chosen.benchmark]
+        for group, metric in wanted.items(report.profile, table):
+            if group.name != chosen.group or metric.events is None or metric.absolute:
+                continue
+            rows = {name: column[group.mask] for name, column in table.items()}
+            event, weight = metric.events(rows).T
+            if set(weight) <= {0, 1}:
+                counted = weight > 0
+                inside = {name: column[counted] for name, column in rows.items()}
+                estimate = by_key[wanted.name, group.name, metric.name]
+                yield ExampleScores(estimate, inside, inside[wanted.cluster], (metric.high * event)[counted])

@@ -1,0 +1,1 @@
+"""Pull requests to other projects as folders, made by one command."""
