@@ -78,15 +78,20 @@ def rows(model: Path) -> Iterator[str]:
     yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
     hands = by_hand()
     found: list[tuple[float, str]] = []
-    for name, profile, bits in [*((name, "clean", None) for name in recipes.names()), *MORE]:
+    ways: list[tuple[str, str, str | None]] = [(name, "clean", None) for name in recipes.names()]
+    ways.extend(MORE)
+    for name, profile, bits in ways:
         one = counted(model, name, profile, bits)
         what = f"`{name}`" if profile == "clean" else f"`{name} --profile {profile}`"
         what += ", 4 bits" if bits else ""
         what += ", float32" if one["weights"] > 4 * WEIGHTS / GIB - 0.1 else ""
-        cells = [what, f"{one['most']:.2f}", f"{one['weights']:.2f}", *trained_cells(name, one)]
+        cells = [what, f"{one['most']:.2f}", f"{one['weights']:.2f}"]
+        cells += trained_cells(name, one)
         cells.append(f"{hands[name][0]:.2f}" if name in hands and profile == "clean" else "")
         found.append((one["most"], f"| {' | '.join(cells)} |"))
-    yield from (line for _, line in sorted(found, key=lambda each: each[0]))
+    found.sort(key=lambda each: each[0])
+    for _, line in found:
+        yield line
 
 
 def trained_cells(name: str, one: Mapping[str, float]) -> list[str]:
