@@ -23,7 +23,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "recipes.md"
 #: Where the page has the table: between these lines.
 BEGIN, END = "Llama-2 7B in GiB,", "`gradiend` learns an encoder"
 #: Recipes that are counted in another way too: in 4 bits, or with the settings of the paper.
-MORE = (("debias_tuning", "clean", "4bit"), ("cda", "paper", None))
+MORE: tuple[tuple[str, str, str | None], ...] = (("debias_tuning", "clean", "4bit"), ("cda", "paper", None))
 #: The shape of Llama-2 7B: words, width, width of the feed-forward part, blocks, and all weights.
 WORDS, WIDTH, INNER, BLOCKS, WEIGHTS = 32_000, 4_096, 11_008, 32, 6_738_415_616
 #: Inputs and outputs of the maps of a block: four of attention, three of the feed-forward part.
