@@ -32,6 +32,7 @@ strings in the shape of an access token, are written as ``[redacted]`` wherever 
 
 import hashlib
 import io
+import math
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
@@ -282,7 +283,8 @@ def markdown(report: Report) -> str:
 
 def _line(e: Estimate, on: Scale) -> str:
     ends, why = interval(e.low, e.high, on.brief), e.why and f"({cell(e.why)})"
-    value = " ".join(filter(None, (on.brief(e.value), ends, marked(e), why)))
+    number = "not defined" if math.isnan(e.value) else on.brief(e.value)
+    value = " ".join(filter(None, (number, ends, marked(e), why)))
     ideal = "" if e.ideal is None else on.brief(e.ideal)
     return (
         f"| {' | '.join([*map(cell, (e.benchmark, e.group, e.full_name)), value, ideal, str(e.n), str(e.clusters)])} |"
