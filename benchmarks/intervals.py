@@ -253,7 +253,8 @@ def of_runs(run: Path, base: Path, name: str, times: int) -> dict[str, Any]:
     places = [np.flatnonzero(codes == code) for code in range(len(names))]
 
     def differences(a: Table, b: Table, clusters: Any, seed: int) -> list[Difference]:
-        return compare(benchmark.items("clean", a), a, b, clusters, benchmark=name, resamples=50, seed=seed)
+        items, own = benchmark.items("clean", a), benchmark.cluster == "id"
+        return compare(items, a, b, clusters, benchmark=name, resamples=50, seed=seed, own_clusters=own)
 
     def scores(table: Table, clusters: Any, seed: int) -> list[Estimate]:
         return measure(benchmark.items("clean", table), table, clusters, benchmark=name, resamples=400, seed=seed)

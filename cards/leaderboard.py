@@ -166,13 +166,15 @@ def headline_group(headline: results.Headline, scores: Sequence[results.Estimate
 def language_ability(run: results.Report) -> Cell | None:
     """The language ability of the model of a run; None where nothing measured it.
 
-    It is the first score of ability, and of a run without one the share of neutral sentences that are more likely than
-    their words in another order (:class:`cards.results.Language`).
+    It is the LMS of StereoSet, and of a run without one the share of neutral sentences that are more likely than their
+    words in another order (:class:`cards.results.Language`). Of a run without both it is the first score of ability.
     """
-    for score in run.estimates:
-        if score.ability and math.isfinite(score.value):
-            remark = f"{score.short_name} of {score.benchmark}"
-            return Cell(**{name: getattr(score, name) for name in _OF_SCORE if name != "reading"}, remark=remark)
+    found = [score for score in run.estimates if score.ability and math.isfinite(score.value)]
+    best = [score for score in found if score.metric == "lms"]
+    if best or (found and run.language is None):
+        score = (best or found)[0]
+        remark = f"{score.short_name} of {score.benchmark}"
+        return Cell(**{name: getattr(score, name) for name in _OF_SCORE if name != "reading"}, remark=remark)
     if run.language is None:
         return None
     remark = f"sentences preferred to their words in another order, %, of {run.language.sentences}"

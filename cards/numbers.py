@@ -156,7 +156,13 @@ class Scale:
         return decimals(before, places), decimals(after, places), decimals(after - before, places, signed=True)
 
     def shows(self, before: float, after: float) -> bool:
-        """Whether values that differ look different with the decimals of the column."""
+        """Whether values that differ look different with the decimals of the column.
+
+        >>> Scale(0, 1, 2).shows(0.301, 0.304), Scale(0, 1, 2).shows(0.3, 0.4), Scale(0, 1, 2).shows(math.nan, 0.3)
+        (False, True, True)
+        """
+        if not math.isfinite(after - before):
+            return True
         return before == after or self.brief(before) != self.brief(after)
 
     @property

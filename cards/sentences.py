@@ -60,8 +60,8 @@ _MORE = "The command prints a part of what it measured."
 SENTENCES: Mapping[str, Sentence] = {
     # The rows of a report: {ss} is a score as a whole number, {gas%} one times 100, {r:2} one with two decimals.
     "row.neutral.gas": Sentence(
-        "{gas%} of 100 continuations contain a gendered pronoun; in {friend_gendered%} of 100 the first one refers to "
-        "the friend.",
+        "{gas%} of 100 continuations contain a gendered pronoun (those with both genders left out); in "
+        "{friend_gendered%} of 100 the first one refers to the friend.",
         _ROW,
     ),
     "row.neutral.friend_gendered": Sentence(
@@ -191,7 +191,7 @@ SENTENCES: Mapping[str, Sentence] = {
     ),
     "verdict.further": Sentence("further from the ideal", "As verdict.nearer, in the other direction."),
     "verdict.changed": Sentence(
-        "changed, direction open", "The change is significant, and its direction against the ideal value is not."
+        "changed (direction open)", "The change is significant, and its direction against the ideal value is not."
     ),
     "verdict.unclear": Sentence("unclear", "The change is not significant after Holm's correction."),
     "verdict.identical": Sentence("identical", "Every example has the same score in both runs."),

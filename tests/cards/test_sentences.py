@@ -5,6 +5,7 @@ import math
 import re
 from dataclasses import replace
 from html import unescape
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -239,3 +240,21 @@ def test_a_leaderboard_says_that_a_model_is_at_chance_where_one_is():
     text = unescape(re.sub(r"</?code>", "`", leaderboard.page(leaderboard.task_tables(family))))
     assert appears("trend.lines", text)
     assert appears("trend.changes", text)
+
+
+def test_the_sentences_of_the_three_runs_in_the_docs_are_those_of_the_file():
+    page_of_docs = (Path(__file__).parents[2] / "docs" / "questions.md").read_text("utf-8")
+    text = page_of_docs.partition("<!-- shown: begin -->")[2].partition("<!-- shown: end -->")[0]
+    patterns = [
+        re.compile(".*".join(re.escape(part) for part in re.split(r"\{[^}]*\}", sentence.text)))
+        for name, sentence in SENTENCES.items()
+        if name.startswith("row.")
+    ]
+    rows = [line.split(" | ")[-1].removesuffix(" |") for line in text.splitlines() if line.startswith("| ")]
+    rows = [row for row in rows if row != "in words" and "---" not in row]
+    assert len(rows) >= 30
+    for row in rows:
+        assert any(pattern.fullmatch(row.replace("\\", "")) for pattern in patterns), row
+    assert text.count("\n> ") == 3
+    assert appears("run.chance", text)
+    assert appears("lean.shown", text)

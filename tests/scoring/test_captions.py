@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from builders.wording import DEBIASING_PROMPTS
+from scoring import benchmarks, wordings
 from scoring.reproduce import printed_tables
 from scoring.reproduce.printed import PAPERS, paper
 from tools import tables_page
+from tools.pages import ROOT
 
 CAPTIONS = tomllib.loads((Path(__file__).parent / "captions.toml").read_text("utf-8"))
 TABLES = {table.id: table for table in printed_tables()}
@@ -58,6 +60,19 @@ def test_no_entry_says_that_a_caption_was_not_transcribed():
 
 def test_the_title_of_a_paper_is_that_of_the_version_at_hand():
     assert paper("occugender")["title"].startswith("Testing Occupational Gender Bias")
+
+
+def test_the_desiderata_are_said_of_every_benchmark():
+    rows = [
+        line for line in (ROOT / "docs" / "desiderata.md").read_text("utf-8").splitlines() if line.startswith("| `")
+    ]
+    found = [name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+    assert sorted(found) == sorted(benchmarks.names())
+    assert {row.count("|") for row in rows} == {7}
+    # Those of which the project has wordings of its own are told.
+    for row in rows:
+        of = {bool(wordings.class_of(benchmarks.get(name))) for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+        assert of == {"ten more" in row}, row
 
 
 # What is called equal

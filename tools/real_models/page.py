@@ -124,9 +124,17 @@ def rows_of(models: Mapping[str, Model], folder: str) -> list[ModelRow]:
 
 def cell_of(score: Score) -> Cell:
     """A score as a cell of the table."""
-    numbers = (score.value, score.low, score.high)
-    ends = {"least": score.least, "most": score.most, "clusters": score.clusters}
-    return Cell(*numbers, score.metric, score.ideal, score.n, **ends)
+    return Cell(
+        score.value,
+        score.low,
+        score.high,
+        score.metric,
+        score.ideal,
+        score.n,
+        least=score.least,
+        most=score.most,
+        clusters=score.clusters,
+    )
 
 
 def columns_of(rows: Sequence[ModelRow]) -> list[Column]:
@@ -252,17 +260,11 @@ def markdown(collected: Collected) -> str:
         kinds={kind: len(own) for kind, own in sorted(kinds.items())},
         old=sum(model.year < NEW for model in collected.models.values()),
         new=NEW,
-        table_rows=[(row.model, row.setting, [value(row, column) for column in columns_of(rows)]) for row in rows],
-        heads=[f"{column.title} ({column.note})" for column in columns_of(rows)],
+        models=[
+            (model, f"models/{slug(model.name)}.html", sorted({f"`{score.source}`" for score in model.scores}))
+            for model in collected.models.values()
+        ],
     )
-
-
-def value(row: ModelRow, column: Column) -> str:
-    """The score of a row in a column, with its interval; empty where there is none."""
-    cell = row.cells.get(column.key)
-    if cell is None:
-        return ""
-    return f"{cell.number} [{cell.interval.replace(' to ', ', ')}]".replace("-", "−") if cell.interval else cell.number
 
 
 def default_plots(collected: Collected) -> dict[Path, bytes]:
