@@ -23,7 +23,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "recipes.md"
 #: Where the page has the table: between these lines.
 BEGIN, END = "Llama-2 7B in GiB,", "`gradiend` learns an encoder"
 #: Recipes that are counted in another way too: in 4 bits, or with the settings of the paper.
-MORE = (("debias_tuning", "clean", "4bit"), ("cda", "paper", None))
+MORE: tuple[tuple[str, str, str | None], ...] = (("debias_tuning", "clean", "4bit"), ("cda", "paper", None))
 #: The shape of Llama-2 7B: words, width, width of the feed-forward part, blocks, and all weights.
 WORDS, WIDTH, INNER, BLOCKS, WEIGHTS = 32_000, 4_096, 11_008, 32, 6_738_415_616
 #: Inputs and outputs of the maps of a block: four of attention, three of the feed-forward part.
@@ -78,15 +78,20 @@ def rows(model: Path) -> Iterator[str]:
     yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
     hands = by_hand()
     found: list[tuple[float, str]] = []
-    for name, profile, bits in [*((name, "clean", None) for name in recipes.names()), *MORE]:
+    ways: list[tuple[str, str, str | None]] = [(name, "clean", None) for name in recipes.names()]
+    ways.extend(MORE)
+    for name, profile, bits in ways:
         one = counted(model, name, profile, bits)
         what = f"`{name}`" if profile == "clean" else f"`{name} --profile {profile}`"
         what += ", 4 bits" if bits else ""
         what += ", float32" if one["weights"] > 4 * WEIGHTS / GIB - 0.1 else ""
-        cells = [what, f"{one['most']:.2f}", f"{one['weights']:.2f}", *trained_cells(name, one)]
+        cells = [what, f"{one['most']:.2f}", f"{one['weights']:.2f}"]
+        cells += trained_cells(name, one)
         cells.append(f"{hands[name][0]:.2f}" if name in hands and profile == "clean" else "")
         found.append((one["most"], f"| {' | '.join(cells)} |"))
-    yield from (line for _, line in sorted(found, key=lambda each: each[0]))
+    found.sort(key=lambda each: each[0])
+    for _, line in found:
+        yield line
 
 
 def trained_cells(name: str, one: Mapping[str, float]) -> list[str]:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from cards.results import Headline
 from cards.uploads import Declared
 from scoring import benchmarks, responses
-from scoring.tables import as_table
+from scoring.columns import from_arrow
 from scoring.types import BY_OTHERS, Benchmark, Metric, Report, ScoringError
 
 #: What a report has in the place of a number format where answers were sampled.
@@ -66,7 +66,7 @@ class Registered:
             return None
         # The file is one of others, whose columns can be of any name, type and length.
         with suppress(Exception):
-            table = as_table(pq.read_table(file).to_pylist())
+            table = from_arrow(pq.read_table(file))
             return {group.name: int(np.count_nonzero(group.mask)) for group in known.groups(table)}
         return None
 

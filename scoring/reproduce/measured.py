@@ -206,9 +206,7 @@ class Measured:
 
     def _score_rows(self, model: str) -> pd.DataFrame:
         """The scores of all sentences by a model of UnStereoEval."""
-        file = published.examples_file(self._kept("unstereo", model))
-        table: pd.DataFrame = pq.read_table(file).to_pandas()
-        return table
+        return published.examples(self._kept("unstereo", model))
 
     def _gendered_pmi(self) -> pd.DataFrame:
         """The PMI of each word with each gendered word: ``word`` and ``pmi__GENDERED``."""

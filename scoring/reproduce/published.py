@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from builders.dataset import Alternative, Remote, Source
-from builders.manifest import read_manifest
+from builders.manifest import file_sha256, read_manifest
 from builders.sources.fetch import Fetcher
 from cards.stored import Stored
 from cards.text import slug
@@ -77,18 +78,36 @@ def compute(source: str, model: str, data: Path, path: Path, resamples: int, fet
             raise ScoringError(f"There is no {name} in {data}; run probes build {name} --out {data}, or give --data.")
     run = runs.run(source, model, data, resamples=resamples, fetcher=fetcher)
     path.parent.mkdir(parents=True, exist_ok=True)
+    digest = ""
     for table in run.tables.values():
         pq.write_table(pa.table(dict(table)), examples_file(path))
+        digest = file_sha256(examples_file(path))
     estimates = []
     for estimate in run.report.estimates:
         numbers = {name: getattr(estimate, name) for name in ("value", "low", "high")}
         numbers["sd"] = estimate.sd if estimate.printed_sd is None else estimate.printed_sd
         finite = {name: number if math.isfinite(number) else None for name, number in numbers.items()}
         estimates.append({"group": estimate.group, "metric": estimate.metric, **finite})
-    SCORES.write(path, {"estimates": estimates})
+    SCORES.write(path, {"estimates": estimates, "examples": digest})
 
 
 def read(path: Path) -> Scores:
     """The estimates that :func:`compute` wrote, by group and metric; what is not defined is NaN."""
     estimates = SCORES.read(path, lambda content: content["estimates"], ScoringError) or []
     return {(e["group"], e["metric"]): {k: math.nan if v is None else v for k, v in e.items()} for e in estimates}
+
+
+def examples(path: Path) -> pd.DataFrame:
+    """The examples that :func:`compute` wrote beside the estimates ``path``.
+
+    Raises
+    ------
+    ScoringError
+        When the file is not the one that was written.
+    """
+    file = examples_file(path)
+    digest = SCORES.read(path, lambda content: content["examples"], ScoringError)
+    if not file.is_file() or file_sha256(file) != digest:
+        raise ScoringError(f"{file} is not the file that was written beside {path.name}; delete both.")
+    table: pd.DataFrame = pq.read_table(file).to_pandas()
+    return table

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from itertools import pairwise
 
 import pytest
 
@@ -236,3 +237,22 @@ def test_a_hostile_name_is_text():
     named = ModelRow(hostile, "", "", {KEY: cell(50)}, family=hostile, restriction=hostile)
     other = ModelRow("b", "", "", {KEY: cell(50)}, family=hostile)
     assert hostile not in overview([named, other], [Column(KEY, hostile, hostile)])
+
+
+@pytest.mark.parametrize(
+    ("steps", "first", "last"),
+    [((1, 2, 4, 8, 16, 32), 40, 200), ((0, 100_000, 125_000, 134_000, 140_000, 143_000), 220, 300)],
+    ids=["doubled", "at the end"],
+)
+def test_the_axis_has_the_scale_on_which_neighbours_are_furthest_apart(steps, first, last):
+    (figure,) = trends([placed(row(f"m-step{step}", 50 + n)) for n, step in enumerate(steps)], [SCORE])
+    points = figure.panels[0].lines[0].points
+    assert first < points[1].x < last
+    assert min(after.x - before.x for before, after in pairwise(points)) > 5
+
+
+def test_a_step_is_said_once_and_the_0_of_a_size_is_none():
+    rows = [placed(row("pythia-70m", 50), "step0"), placed(row("pythia-70m-step10", 51))]
+    html = overview(rows, [SCORE])
+    assert "<small>step 0</small>" in html
+    assert "<small>step 10</small>" not in html

@@ -57,7 +57,7 @@ WRITERS = {
     "scoring.commands.reproduce.main": SHOWN,
     "scoring.commands.export.main": SHOWN,
     "scoring.report": "results",
-    "scoring.reproduce.published.compute": "its estimates are of cards.stored.KINDS; the table is not read again",
+    "scoring.reproduce.published.compute": "its estimates are of cards.stored.KINDS, and have the hash of the table",
 }
 
 

@@ -276,7 +276,7 @@ def test_an_environment_that_json_cannot_hold_is_refused(tmp_path):
 def test_the_markdown_table_has_a_line_for_each_estimate(written):
     _, rows = markdown_cells(written / "results.md")
     assert len(rows) == 1 + len(made_report().estimates)
-    assert rows[1] == ["unstereo", "ours-5", "tau@0.5", "39.77 [38.37, 41.17]", "100.00", "400", "60"]
+    assert rows[1] == ["unstereo", "ours-5", "tau@0.5", "39.770 [38.370, 41.170]", "100.000", "400", "60"]
     assert ["neutral", "stsb", "gas", "not defined (no examples)", "0.000", "0", "0"] in rows
 
 

@@ -26,6 +26,7 @@ from scoring import benchmarks
 from scoring import published as runs
 from scoring.commands import reproduce as command
 from scoring.reproduce import Cell, Measured, cells, plan, printed_tables, published
+from scoring.reproduce.measured import UnreachableError
 from scoring.reproduce.plan import parameters, steps
 from scoring.reproduce.printed import FOLDER, paper, rows_of
 from scoring.responses import unstereo
@@ -308,6 +309,18 @@ def test_models_that_prefer_a_pronoun_of_a_sentence_are_counted(tmp_path, monkey
     assert counts == {1: 0, 2: 1, 3: 1}
     assert found._preferences("all ours-5-paper-test-1", "none") == 1
     assert found._preferences("all ours-5-paper-test-3", "male") == 0
+
+
+def test_kept_examples_that_were_changed_are_not_read(tmp_path, monkeypatch):
+    made_source(tmp_path, monkeypatch, WORDS)
+    made_data(tmp_path / "data", WORDS)
+    places = (tmp_path / "data", tmp_path / "runs")
+    assert Measured(*places, offline=True, resamples=20)._preferences("all ours-5-paper-test-3", "female") == 1
+    (file,) = (tmp_path / "runs").rglob("*.parquet")
+    table = pq.read_table(file).to_pandas()
+    table.assign(female_logprob=-20.0).to_parquet(file)
+    with pytest.raises(UnreachableError, match=r"is not the file that was written beside .*; delete both"):
+        Measured(*places, offline=True, resamples=20)._preferences("all ours-5-paper-test-3", "female")
 
 
 def test_the_block_of_fast_is_the_one_with_the_largest_effect_of_a_sweep(tmp_path):

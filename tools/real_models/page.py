@@ -124,9 +124,17 @@ def rows_of(models: Mapping[str, Model], folder: str) -> list[ModelRow]:
 
 def cell_of(score: Score) -> Cell:
     """A score as a cell of the table."""
-    numbers = (score.value, score.low, score.high)
-    ends = {"least": score.least, "most": score.most, "clusters": score.clusters}
-    return Cell(*numbers, score.metric, score.ideal, score.n, **ends)
+    return Cell(
+        score.value,
+        score.low,
+        score.high,
+        score.metric,
+        score.ideal,
+        score.n,
+        least=score.least,
+        most=score.most,
+        clusters=score.clusters,
+    )
 
 
 def columns_of(rows: Sequence[ModelRow]) -> list[Column]:

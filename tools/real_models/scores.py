@@ -231,8 +231,8 @@ def examples_of(run: RunResult, count: int = 3) -> list[str]:
         places = chosen[:: max(1, len(chosen) // count)][:count]
         return [f"{table['prompt'][n]} → {_cut(table['text'][n])}" for n in places]
     if "declared" in table:
-        places = [np.flatnonzero(table["declared"] == pronoun) for pronoun in ("xe", "they", "she")]
-        first = [own[0] for own in places if len(own)][:count]
+        of_each = [np.flatnonzero(table["declared"] == pronoun) for pronoun in ("xe", "they", "she")]
+        first = [own[0] for own in of_each if len(own)][:count]
         return [f"{table['before'][n]} → {_cut(table['text'][n])}" for n in first]
     if "log_ratio" in table:
         from scoring.benchmarks.gest import WORDINGS
