@@ -57,6 +57,8 @@ WRITERS = {
     "scoring.commands.reproduce.main": SHOWN,
     "scoring.commands.export.main": SHOWN,
     "scoring.report": "results",
+    "scoring.kept.fetch": "files of a finished run, which are read as those of a run",
+    "scoring.sweep.scored": "the digest of what was asked; with another one the model is scored again",
     "scoring.reproduce.published.compute": "its estimates are of cards.stored.KINDS, and have the hash of the table",
 }
 
