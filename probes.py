@@ -47,7 +47,7 @@ COMMANDS = {
     "generate": Command("builders.generate", "generate", "Request new rows from a chat model, within a budget."),
     "push": Command("builders.push", "hub", "Publish data sets on the Hub."),
     "card": Command("cards.__main__", "", "Propose the scores of a run for a model page."),
-    "leaderboard": Command("cards.leaderboard", "", "Make one page for many models."),
+    "leaderboard": Command("scoring.commands.leaderboard", "", "Make one page for many models."),
 }
 
 #: Subcommands of a command that another package has.

@@ -296,13 +296,28 @@ def _recover(out: Path, names: Sequence[str]) -> None:
     Raises
     ------
     BuildError
-        When a folder with the name of a data set, or of a temporary one, has a file that no build wrote.
+        When a folder with the name of a data set, or of a temporary one, has a file that no build wrote, or that was
+        changed since.
     """
     for name in names:
         recover_folder(out / name, written_files, BuildError)
         refuse_strays(out / name, written_files(out / name), BuildError)
+        _refuse_changed(out / name)
         _remove_staged(out / f".new-{name}")
         refuse_strays(out / f".new-{name}", (), BuildError)
+
+
+def _refuse_changed(folder: Path) -> None:
+    """Refuses a data set with a Parquet file that has not the hash of its manifest: it may hold the work of a user."""
+    manifest = read_manifest(folder)
+    for config in manifest.configs.values() if manifest else ():
+        for split in config.splits.values():
+            path = folder / split.file
+            if path.is_file() and file_sha256(path) != split.sha256:
+                raise BuildError(
+                    f"{path} was changed since it was built, and would be replaced; move it away and build again, or "
+                    "choose another --out."
+                )
 
 
 def _remove_staged(folder: Path) -> None:

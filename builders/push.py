@@ -253,8 +253,12 @@ def main(
                 refused = True
                 errors.print(f"error: {error}")
         if space and not dry_run:
-            scores = leaderboard.page(leaderboard.task_tables(leaderboard.hub_entries(org, api, leaderboard.DATASETS)))
-            console.print(f"Space: {leaderboard.publish_space(api, space, scores.encode())}")
+            found = leaderboard.Collected()
+            found.add_hub(org, api)
+            scores = leaderboard.page(leaderboard.task_tables(found.entries)).encode()
+            for sentence in found.sentences:
+                console.print(sentence)
+            console.print(f"Space: {leaderboard.publish_space(api, space, scores)}")
         if reason:
             console.print(f"{reason} So it is not shown what would change there.")
             console.print("Nothing was sent (--dry-run).")

@@ -61,6 +61,7 @@ def dataset_card(manifest: str, *, organisation: str = "org", row: dict[str, Any
         default=default_config(facts),
         without={name: names for name, names in columns.items() if names},
         uses=USES,
+        papers=any(map(_is_paper, columns)),
         boards=[f"`{task['id']}`" for task in tasks(manifest)],
         row=row,
         hub_licences=sorted({HUB_LICENCES.get(key, "other") for key in licences}),

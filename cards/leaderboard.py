@@ -11,9 +11,8 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, get_args
 
-import typer
 from huggingface_hub import EvalResultEntry
 from rich.console import Console
 
@@ -23,16 +22,18 @@ from cards.files import beside, put_all
 from cards.hub import HubRefusal, add_files, explained, unreachable
 from cards.matrix import BANDS, Cell, Column, ModelRow, matrix
 from cards.numbers import Scale, counted, supported_places
-from cards.options import single, start
 from cards.overview import overview, placed
 from cards.sentences import say
 from cards.text import CardError, grouped, refuse_secrets, template
-from cards.uploads import checked_cell, checked_run
+from cards.uploads import Declarations, Upload, checked_cell, checked_run
+from cards.verdict import LEVEL, Verdict
 
 #: The name of an organisation or a model of the Hub.
 NAME = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?")
 #: The metrics of a task besides the main one: GLD, ADD, the ratio, and P(male), P(female), P(diverse).
 FURTHER = ("gld", "add_raw", "ratio_male", "p_male", "p_female", "p_diverse")
+#: What a comparison can say of a change, of bias and of ability.
+VERDICTS = (*get_args(Verdict), "kept", "lost")
 _OF_SCORE = ("value", "low", "high", "metric", "ideal", "n", "clusters", "least", "most", "reading")
 
 
@@ -94,8 +95,10 @@ class TaskTable:
         return next((entry.reading for entry in self.entries if entry.reading), "")
 
 
-def entries_of(path: Path) -> Iterator[Entry]:
+def entries_of(path: Path, declarations: Declarations) -> Iterator[Entry]:
     """The scores of a run, or of a model with ``.eval_results``; the path may also be that folder itself.
+
+    ``declarations`` has what this project knows of benchmarks and data sets (``scoring.declared.DECLARED``).
 
     Raises
     ------
@@ -105,7 +108,12 @@ def entries_of(path: Path) -> Iterator[Entry]:
     if folder := _published_folder(path):
         yield from _published_entries(folder)
     else:
-        yield from _run_entries(path, results.read(path))
+        yield from _run_entries(path, checked_run(results.read(path), _folder(path), declarations))
+
+
+def _folder(path: Path) -> Path:
+    """The folder of a run, whose path may be that of its ``results.json``."""
+    return path if path.is_dir() else path.parent
 
 
 def _published_folder(path: Path) -> Path | None:
@@ -114,10 +122,9 @@ def _published_folder(path: Path) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def _run_entries(path: Path, run: results.Report) -> Iterator[Entry]:
-    folder = path if path.is_dir() else path.parent
-    paired = paired_changes(folder)
-    run, reported = checked_run(run, folder)
+def _run_entries(path: Path, upload: Upload) -> Iterator[Entry]:
+    paired = paired_changes(_folder(path))
+    run = upload.run
     partial = {name.rpartition("/")[0] for name, version in run.data.items() if ", " in version}
     scores = run.by_key
     about: dict[str, Any] = {
@@ -144,9 +151,9 @@ def _run_entries(path: Path, run: results.Report) -> Iterator[Entry]:
                     paired=paired.get(score.key, ((), ""))[0],
                     said=paired.get(score.key, ((), ""))[1],
                     remark=remark,
-                    reported=benchmark in reported,
+                    reported=benchmark in upload.reported,
                     at_chance=benchmark in run.at_chance,
-                    dataset=headline.dataset,
+                    dataset=upload.dataset(benchmark),
                     task=config,
                     benchmark=benchmark,
                     title=(headline.column if score is main_score else "") or score.full_name,
@@ -190,7 +197,7 @@ def paired_changes(folder: Path) -> dict[results.Key, tuple[tuple[float, ...], s
     Raises
     ------
     CardError
-        When the file was changed.
+        When the file was changed, or its numbers cannot be.
     """
     names = ("before", "after", "value", "low", "high", "p", "p_side")
 
@@ -200,13 +207,37 @@ def paired_changes(folder: Path) -> dict[results.Key, tuple[tuple[float, ...], s
         said = {(h["benchmark"], h["group"], h["metric"]): h["verdict"] for h in content.get("headlines", [])}
         for d in content["differences"]:
             # Comparisons of earlier versions have no p of the side, so the direction is open.
-            numbers = (d.get(name, 1.0) for name in names)
+            numbers = [d.get(name, 1.0) for name in names]
             key = d["benchmark"], d["group"], d["metric"]
             change = tuple(math.nan if number is None else float(number) for number in numbers)
             paired[key] = change, str(said.get(key, d.get("verdict", "")))
         return paired
 
-    return results.COMPARISON.read(folder / "compare.json", changes, CardError) or {}
+    file = folder / "compare.json"
+    paired = results.COMPARISON.read(file, changes, CardError) or {}
+    for key, (change, said) in paired.items():
+        # A word of the upload stands on the page only if it is a verdict, and one that its p allows.
+        allowed = said in VERDICTS and (said not in ("nearer", "further") or change[5] < LEVEL)
+        if not possible_change(*change) or not allowed:
+            raise CardError(f"{file} has a difference of {key[2]:.80} that cannot be; compare the runs again.")
+    return paired
+
+
+def possible_change(
+    before: float, after: float, value: float, low: float, high: float, p: float, p_side: float
+) -> bool:
+    """Whether numbers can be those of a change; NaN is an undefined number, which can be.
+
+    >>> possible_change(3, 5, 2, 1, 3, 0.01, 0), possible_change(3, 5, -2, -3, -1, 0.01, 0)
+    (True, False)
+    """
+    if low > value or value > high:
+        return False
+    if min(p, p_side) < 0 or max(p, p_side) > 1:
+        return False
+    # Both are computed from the same sums, so they differ by rounding alone.
+    rest = abs(after - before - value)
+    return not rest > 1e-6 * max(1.0, abs(before), abs(after))
 
 
 def left_out(path: Path, run: results.Report) -> Iterator[str]:
@@ -228,14 +259,48 @@ def _published_entries(folder: Path) -> Iterator[Entry]:
             entries = parse_entries(file.read_text(encoding="utf-8"), str(file))
         except UnicodeDecodeError:
             raise CardError(f"{file} is not UTF-8 text; correct it first.") from None
-        yield from (_entry(folder.resolve().parent.name, entry, str(file)) for entry in entries)
+        for entry in entries:
+            yield _entry(folder.resolve().parent.name, entry, str(file))
 
 
-def hub_entries(name: str, api: Any, datasets: Container[str]) -> Iterator[Entry]:
-    """The scores in ``.eval_results`` of a model of the Hub, of all models of an organisation, or of a leaderboard.
+def hub_models(name: str, api: Any, datasets: Container[str]) -> list[str]:
+    """The model of the Hub of that name, all models of an organisation, or those of a leaderboard.
 
     A leaderboard is that of a data set, whose name is one of ``datasets``; adapters and other models with a base are
     asked for too, which the Hub's own page leaves out.
+
+    Raises
+    ------
+    CardError
+        When the data set has no leaderboard.
+    """
+    if "/" not in name:
+        return sorted(model.id for model in api.list_models(author=name))
+    if name.partition("/")[2] in datasets:
+        return leaderboard_models(name, api)
+    return [name]
+
+
+def hub_results(model: str, api: Any) -> Any:
+    """What the Hub says of a model: its ``.eval_results`` and the data of its card.
+
+    Raises
+    ------
+    CardError
+        When there is no such model.
+    """
+    from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
+
+    try:
+        return api.model_info(model, expand=["evalResults", "cardData"])
+    except (RepositoryNotFoundError, HFValidationError):
+        raise CardError(
+            f"{model} is neither a file or folder nor a model of the Hub that you may read; correct the name."
+        ) from None
+
+
+def hub_entries(model: str, info: Any, datasets: Container[str]) -> Iterator[Entry]:
+    """The scores in the ``.eval_results`` of a model of the Hub (:func:`hub_results`).
 
     Parameters
     ----------
@@ -245,27 +310,12 @@ def hub_entries(name: str, api: Any, datasets: Container[str]) -> Iterator[Entry
     Raises
     ------
     CardError
-        When there is no such model, or the data set has no leaderboard.
+        When a score cannot be.
     """
-    from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
-
-    if "/" not in name:
-        models = sorted(model.id for model in api.list_models(author=name))
-    elif name.partition("/")[2] in datasets:
-        models = leaderboard_models(name, api)
-    else:
-        models = [name]
-    for model in models:
-        try:
-            info = api.model_info(model, expand=["evalResults", "cardData"])
-        except (RepositoryNotFoundError, HFValidationError):
-            raise CardError(
-                f"{model} is neither a file or folder nor a model of the Hub that you may read; correct the name."
-            ) from None
-        base = (info.card_data or {}).get("base_model") or ""
-        for entry in info.eval_results or []:
-            if str(entry.dataset_id).rpartition("/")[2] in datasets:
-                yield _entry(model, entry, model, base if isinstance(base, str) else "")
+    base = (info.card_data or {}).get("base_model") or ""
+    for entry in info.eval_results or []:
+        if str(entry.dataset_id).rpartition("/")[2] in datasets:
+            yield _entry(model, entry, model, base if isinstance(base, str) else "")
 
 
 def leaderboard_models(dataset: str, api: Any) -> list[str]:
@@ -416,30 +466,70 @@ def publish_space(api: Any, name: str, content: bytes) -> str:
     return add_files(api, name, files, "Update", kind="space", space_sdk="static")
 
 
-def main(
-    sources: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN|ORG|ORG/MODEL|ORG/DATASET...", help="Folders of runs, models or leaderboards of the Hub."
-        ),
-    ],
-    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("leaderboard.html"),
-    space: Annotated[
-        str, typer.Option(metavar="ORG/NAME", help="Static Space of the Hub to publish the page in.")
-    ] = "",
-) -> None:
-    """Make a page that compares models, from any number of runs and published results.
+class Collected:
+    """The scores of sources, and a sentence for each that is left out or shown with a restriction.
 
-    A name that is no file or folder is an organisation, a model or a data set with a leaderboard of the Hub. Exit
-    status: 1 when a source cannot be used, 2 when the Hub cannot be reached or refuses.
+    A source that cannot be used does not end the others: it is left out with the reason.
     """
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.sentences: list[str] = []
+        self.errors: list[CardError] = []
+
+    def add(self, where: str, found: Iterable[Entry]) -> None:
+        """Adds all scores of a source, or none where one of them cannot be."""
+        try:
+            self.entries.extend(list(found))
+        except CardError as error:
+            self.errors.append(error)
+            self.sentences.append(f"Left out: {where}: {error}")
+
+    def add_hub(self, name: str, api: Any) -> None:
+        """Adds a model of the Hub, or all models of an organisation or a leaderboard.
+
+        Raises
+        ------
+        CardError
+            When there is no such model.
+        """
+        for model in hub_models(name, api, DATASETS):
+            self.add(model, hub_entries(model, hub_results(model, api), DATASETS))
+
+    def add_path(self, path: Path, declarations: Declarations) -> None:
+        """Adds a run, or a model with ``.eval_results``."""
+        folder = _published_folder(path)
+        self.add(str(path), _published_entries(folder) if folder else self._of_run(path, declarations))
+
+    def _of_run(self, path: Path, declarations: Declarations) -> Iterator[Entry]:
+        upload = checked_run(results.read(path), _folder(path), declarations)
+        yield from _run_entries(path, upload)
+        self.sentences += [*upload.sentences(str(path)), *left_out(path, upload.run)]
+
+    def page(self) -> bytes:
+        """The page of all scores.
+
+        Raises
+        ------
+        CardError
+            When there is none.
+        """
+        if not self.entries and len(self.errors) == len(self.sentences) == 1:
+            raise self.errors[0]
+        if not self.entries:
+            nothing = "None has a score of a published task; score models with probes score."
+            raise CardError(" ".join([*self.sentences, nothing]))
+        return page(task_tables(self.entries)).encode()
+
+
+def make(sources: Sequence[str], out: Path, space: str, declarations: Declarations) -> None:
+    """Writes the page of some runs and models, and says what was left out; the command is in :mod:`scoring`."""
     console, errors = Console(soft_wrap=True, markup=False, highlight=False), Console(stderr=True, soft_wrap=True)
     from huggingface_hub import HfApi
 
     api = HfApi()
     with explained(errors, CardError):
-        paths = [source for source in sources if Path(source).exists()]
-        names = [source for source in sources if source not in paths]
+        names = [source for source in sources if not Path(source).exists()]
         for source in names:
             if not NAME.fullmatch(source):
                 raise CardError(
@@ -447,31 +537,17 @@ def main(
                 )
         if (names or space) and (reason := unreachable(api)):
             raise HubRefusal(f"There is no file or folder {names[0]}. {reason}" if names else reason)
-        entries: list[Entry] = []
-        left: list[str] = []
-        for path in map(Path, paths):
-            if folder := _published_folder(path):
-                entries += _published_entries(folder)
+        found = Collected()
+        for source in sources:
+            if source in names:
+                found.add_hub(source, api)
             else:
-                run = results.read(path)
-                entries += _run_entries(path, run)
-                left += left_out(path, run)
-        for name in names:
-            entries += hub_entries(name, api, DATASETS)
-        tables = task_tables(entries)
-        if not tables:
-            raise CardError(" ".join([*left, "None has a score of a published task; score models with probes score."]))
-        content = page(tables).encode()
+                found.add_path(Path(source), declarations)
+        content = found.page()
         refuse_secrets({out.name: content})
         put_all(out.parent, {out.name: content}, CardError, record=beside(out))
         console.print(f"Written: {out}")
-        for sentence in left:
+        for sentence in found.sentences:
             console.print(sentence)
         if space:
             console.print(f"Space: {publish_space(api, space, content)}")
-
-
-app = single(main)
-
-if __name__ == "__main__":
-    start(app, "python -m cards.leaderboard")

@@ -177,17 +177,25 @@ def without_home(text: str) -> str:
     >>> without_home(f"{Path.home()}/models/mine, /data{Path.home()}/x") == f"~/models/mine, /data{Path.home()}/x"
     True
     """
+    return _shorten_home()(text)
+
+
+def _shorten_home() -> Callable[[str], str]:
+    """The function for one home directory, which is looked up once for many texts."""
     home = str(Path.home())
     if len(home) < 2:  # a machine without a home directory has "/"
-        return text
+        return lambda text: text
     # Not inside a longer path: /data/home/me is not /home/me.
-    return re.sub(rf"(?<![\w.-]){re.escape(home)}(?![\w.-])", "~", text)
+    pattern = re.compile(rf"(?<![\w.-]){re.escape(home)}(?![\w.-])")
+    # Most texts have no such path, and a search for the bare words is faster than for the pattern.
+    return lambda text: pattern.sub("~", text) if home in text else text
 
 
 def for_files(environment: Mapping[str, str]) -> Callable[[Any], Any]:
     """A function that prepares text for a file: as :func:`redactor`, and without the home directory."""
     hide = redactor(environment)
-    return lambda value: without_home(hide(value)) if isinstance(value, str) else value
+    shorten = _shorten_home()
+    return lambda value: shorten(hide(value)) if isinstance(value, str) else value
 
 
 def nested(value: Any, change: Callable[[Any], Any]) -> Any:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 import scoring
-from cards.files import LOCK, locked, put, refuse_links, refuse_strays, strays
+from cards.files import LOCK, RECORD, is_recorded, locked, put, refuse_links, refuse_strays, strays
 from cards.numbers import with_interval
 from cards.terminal import show
 from mitigation.adapters.write import check_target, describe, text, write, write_facts
@@ -29,9 +29,10 @@ from mitigation.editing import PAIRS
 from mitigation.errors import MitigationError
 from mitigation.quantization import load_for_training
 from mitigation.recipe import WITHOUT_EFFECT, Recipe
-from mitigation.training.data import TrainingData
+from mitigation.training.data import TrainingData, training_prompts
 from scoring import benchmarks
 from scoring.adapters.facts import FACTS, PROMPT, Adapter, Change, Numbers, is_whole_model, read
+from scoring.benchmarks import neutral
 from scoring.inference.load_options import LoadOptions
 from scoring.types import ScoringError
 
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from scoring.inference.model import Model
     from scoring.report.headlines import HeadlineChange
 
+#: A file of the folder of the steps, by whose checksum a later run knows that a run made the folder.
+MARK = "steps.txt"
 #: The end of the names of measures that :func:`full_precision_measures` adds.
 FULL_PRECISION = " in full precision"
 
@@ -118,6 +121,7 @@ def mitigate(
     full_precision: dict[Key, Numbers] = {}
     compared: Sequence[HeadlineChange] = ()
     with locked(work, MitigationError):
+        put(work / MARK, b"The steps of a run of probes mitigate.\n", work / RECORD)
         adapter = make_adapter(recipe, settings, model, data, work / "made", errors, out)
         if chosen is not None:
             from mitigation.evaluate import changes_table
@@ -191,15 +195,21 @@ def _gpu_of_process() -> str | None:
 def check_work_folder(work: Path) -> None:
     """Refuses a folder for the steps of a run, whose parts will be replaced, that no run made.
 
+    A folder of a run has :data:`MARK` with its checksum in the record; the lock proves nothing, because other programs
+    leave such a file too.
+
     Raises
     ------
     MitigationError
-        If it has files and no lock, which every run leaves there, or a link.
+        If it has files and no mark, or a link, or if the adapter in it has files that its facts do not describe.
     """
     refuse_links(work.parent, [work.name], MitigationError)
-    if not (work / LOCK).is_file():
-        # Other processes of a distributed training may be faster.
-        refuse_strays(work, [name for name in strays(work, ()) if name.startswith("rank-")], MitigationError)
+    if not is_recorded(work / MARK, work / RECORD):
+        # A run may have been killed before the mark, and other processes of a distributed training may be faster.
+        ours = [name for name in strays(work, ()) if name.startswith("rank-")]
+        refuse_strays(work, [*ours, LOCK, MARK, RECORD], MitigationError)
+    if (work / "made" / FACTS).is_file():
+        check_target(work / "made")
 
 
 def empty_folder(folder: Path) -> Path:
@@ -303,6 +313,11 @@ def _made_before(recipe: Recipe, settings: Any, model: Model, data: TrainingData
         available = replace(data, versions={})  # the data of the older adapter is not recorded as read in this run
         built = [name for name in adapter.data if ":" not in name]
         versions = {name: available.load(*name.split("/")).version for name in built} | dict(outside)
+        # Test splits are not read by the recipe, but what was trained on is compared with them as they are now.
+        splits = [name.split("/") for name in built]
+        trained = [config for dataset, config, split in splits if (dataset, split) == (neutral.DATASET, "train")]
+        if trained:
+            training_prompts(available, trained, leaked=getattr(settings, "leaked", None))
     except ScoringError:
         return None
     # Scores of the evaluation are measured anew or read from the responses; those of the recipe are its result.

@@ -8,9 +8,12 @@ models (Bonett and Wright, 2000, "Sample size requirements for estimating Pearso
 A G-study says how much of the variance of an item's side belongs to items, to ways, to models, and to them together.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator, Sequence
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.table import Table as Grid
@@ -25,6 +28,9 @@ from scoring.statistics.intervals import fisher, student
 from scoring.statistics.stats import measure
 from scoring.types import Estimate, Floats, Report, Table
 from scoring.ways import WAYS
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: So few models say nothing of an order: the interval of a correlation of .9 over four models begins below 0.
 FEWEST = 5
@@ -76,7 +82,8 @@ def shares(runs: Sequence[RunResult], resamples: int) -> Iterator[Estimate]:
     """
     for name in [name for name in runs[0].tables if name.endswith("-ways") and all(name in run.tables for run in runs)]:
         table, benchmark, shown = runs[0].tables[name], benchmarks.get(name), runs[0].report.headlines[name].shown
-        frames = [run.examples(name).set_index("id").reindex(table["id"]) for run in runs]
+        # Of each run only the columns of ways are kept, so that a hundred of them are small.
+        frames = [_of_ways(run.tables[name]).reindex(table["id"]) for run in runs]
         shared = [str(column) for column in frames[0] if all(column in frame for frame in frames)]
         worded = {way: [column for column in shared if column.startswith(f"{way}, ")] for way in WAYS}
         # Preferences of different ways have different units; the side of an item is the same for all.
@@ -95,6 +102,14 @@ def shares(runs: Sequence[RunResult], resamples: int) -> Iterator[Estimate]:
         items = [(group, metric) for group in benchmark.groups(table) if group.name == shown for metric in study]
         lines, clusters = {**table, "line": np.arange(len(sides))}, table[benchmark.cluster]
         yield from measure(items, lines, clusters, benchmark=name, resamples=resamples)
+
+
+def _of_ways(table: Table) -> pd.DataFrame:
+    """The columns of a table of agreements that belong to a way, by the id of the item."""
+    import pandas as pd
+
+    own = {name: column for name, column in table.items() if name.partition(", ")[0] in WAYS}
+    return pd.DataFrame(own, index=pd.Index(table["id"], name="id"))
 
 
 def shown(runs: Sequence[Report]) -> Grid | str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import pickle
+import tempfile
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -14,20 +17,22 @@ from rich import progress
 from rich.console import Console
 
 from cards.answer_key import answer_key
+from cards.stored import digest
 from cards.text import for_files, grouped
 from scoring.inference.chat import Chat
 from scoring.prompts import Prompt
 from scoring.tables import Loaded
-from scoring.types import Benchmark, BenchmarkContext, Request, Response, Row, ScoringError
+from scoring.types import Benchmark, BenchmarkContext, Option, Request, Response, Row, ScoringError
 
 if TYPE_CHECKING:
     from scoring.inference.engine import Engine
     from scoring.inference.store import Store
 
 PACKAGE = "gender-neutral-probes"
-#: The characters of the requests of a piece, about half a million tokens: a hundred batches and more, so that the last
-#: one, which is not full, costs little; and of masked models, which read a sentence once for each token, some 100 MB.
-PIECE = 2**21
+#: The characters of the requests of a piece, about a quarter of a million tokens: sixty batches and more, so that the
+#: last one, which is not full, costs little; and of masked models, which read a sentence once for each token, some 50
+#: MB.
+PIECE = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,111 @@ class Asker:
                 question = self.question(benchmark, row, context)
                 if question.requests:
                     yield question
+
+
+class SharedQuestions:
+    """The questions of a call with several models: made for the first model of a tokenizer and format, read for others.
+
+    They are in a temporary file without a name, so their number takes no memory. Requests are stored as plain tuples,
+    which are read three times as fast as they are made.
+    """
+
+    #: Questions that are written and read together.
+    BLOCK = 256
+
+    def __init__(self) -> None:
+        # Only this process writes and reads it, so its blocks may be pickles.
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115
+        weakref.finalize(self, self._file.close)  # when the call ends
+        #: By what the questions depend on: the name of the model where they do on that, and the places of blocks.
+        self._stored: dict[str, list[tuple[str | None, list[tuple[int, int]]]]] = {}
+
+    def of(
+        self, asker: Asker, parts: Sequence[tuple[Benchmark, Sequence[Loaded]]], model: Engine
+    ) -> Iterator[Question]:
+        """The questions of all benchmarks with their splits, in order."""
+        key = self._key(asker, [benchmark for benchmark, _ in parts], model)
+        for name, blocks in self._stored.get(key, ()):
+            if name in (None, model.name):
+                yield from self._read(blocks, parts, model)
+                return
+        noted: set[str] = set()
+        blocks: list[tuple[int, int]] = []
+        waiting: list[Any] = []
+        for number, (benchmark, splits) in enumerate(parts):
+            for place, loaded in enumerate(splits):
+                context = _context(model, loaded)
+                noting = _Noting(**{field.name: getattr(context, field.name) for field in fields(context)})
+                object.__setattr__(noting, "noted", noted)  # the context is frozen
+                for row in loaded.rows:
+                    question = asker.question(benchmark, row, noting)
+                    if not question.requests:
+                        continue
+                    requests = [(name, _plain(request)) for name, request in question.requests.items()]
+                    waiting.append((number, place, row, requests))
+                    if len(waiting) == self.BLOCK:
+                        blocks.append(self._write(waiting))
+                        waiting.clear()
+                    yield replace(question, context=context)
+        blocks.append(self._write(waiting))
+        # Only here, because the questions of a model that failed are not all there.
+        self._stored.setdefault(key, []).append((model.name if "model" in noted else None, blocks))
+
+    def _key(self, asker: Asker, benchmarks: Sequence[Benchmark], model: Engine) -> str:
+        from scoring.inference.checkpoint import digest_of_tokenizer
+
+        about = facts(model)
+        return digest(
+            {
+                "profile": asker.profile,
+                "prompt": asker.prompt.json(),
+                "chat": [asker.chat.template, asker.chat.system] if asker.chat else [],
+                "benchmarks": [[benchmark.name, benchmark.version] for benchmark in benchmarks],
+                "model": [about.kind, about.family, about.padding_side],
+                "tokenizer": digest_of_tokenizer(model.tokens.tokenizer),
+            }
+        )
+
+    def _write(self, questions: Sequence[Any]) -> tuple[int, int]:
+        content = pickle.dumps(questions)
+        place = self._file.seek(0, os.SEEK_END)
+        self._file.write(content)
+        return place, len(content)
+
+    def _read(
+        self, blocks: Sequence[tuple[int, int]], parts: Sequence[tuple[Benchmark, Sequence[Loaded]]], model: Engine
+    ) -> Iterator[Question]:
+        contexts: dict[tuple[int, int], BenchmarkContext] = {}
+        for start, size in blocks:
+            self._file.seek(start)
+            for number, place, row, requests in pickle.loads(self._file.read(size)):
+                benchmark, splits = parts[number]
+                if (number, place) not in contexts:
+                    contexts[number, place] = _context(model, splits[place])
+                made = {name: _request(plain) for name, plain in requests}
+                yield Question(benchmark, row, contexts[number, place], made)
+
+
+class _Noting(BenchmarkContext):
+    """A context that notes which facts the requests of a benchmark depend on."""
+
+    noted: set[str]
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "model":
+            self.noted.add(name)
+        return super().__getattribute__(name)
+
+
+def _plain(request: Request) -> tuple[Any, ...]:
+    """A request as a tuple of plain values."""
+    options = [(one.text, one.spans, one.mask, one.width, one.start) for one in request.options]
+    return request.id, request.context, options, request.candidates, request.max_new
+
+
+def _request(plain: tuple[Any, ...]) -> Request:
+    name, context, options, candidates, max_new = plain
+    return Request(name, context, tuple(Option(*option) for option in options), candidates, max_new)
 
 
 def questions(

@@ -15,7 +15,7 @@ from scoring.prompts import Prompt
 from scoring.report.headlines import Comparison
 from scoring.result import RunResult, load
 from scoring.statistics.stats import RESAMPLES
-from scoring.sweep import Sweep, calls, sweep
+from scoring.sweep import Sweep, calls, outcomes
 from scoring.types import DATA, ScoringError
 
 
@@ -58,6 +58,8 @@ def evaluate(  # type: ignore[misc]  # the signatures above stand for all of the
     allow_pickle: bool = False,
     device_map: str | Mapping[str, Any] | None = None,
     exact: bool = False,
+    server: str = "",
+    results: str = "",
     base_url: str | Sequence[str] = (),
     model_name: str | None = None,
     concurrency: int = 4,
@@ -105,6 +107,9 @@ def evaluate(  # type: ignore[misc]  # the signatures above stand for all of the
         printed, and the result has no scores.
     revisions:
         Revisions of each model, each scored as a model of its own, such as ``step1000,step2000``.
+    server, results:
+        A list of models may have a server for each (:mod:`scoring.own_server`), and its results also in a data set of
+        the Hub (``hub:ORG/NAME``, :mod:`scoring.kept`).
     beside:
         Folders of stored runs, whose scores the page of this run shows beside its own.
     ways:
@@ -134,6 +139,8 @@ def evaluate(  # type: ignore[misc]  # the signatures above stand for all of the
         if isinstance(model, (list, tuple)) or several:
             names = list(model) if isinstance(model, (list, tuple)) else [model]
             return _swept(names, split_list(",".join(several)), values, shown)
+        if given := [name for name in ("server", "results") if values[name]]:
+            raise ScoringError(f"--{given[0]} is of several models; give a list, which may have one.")
         return evaluated(Call.of(model, values), shown)
 
 
@@ -172,9 +179,9 @@ def _swept(models: Sequence[Any], revisions: Sequence[str], values: Mapping[str,
         raise ScoringError("Several models have a folder each, and no --out is given; give the folder for all of them.")
     registry.include(*call.settings.include)
     every = calls(call, [str(model) for model in models], revisions, call.settings.out)
-    outcomes = list(sweep(every, console))
-    runs = {outcome.name: outcome.folder for outcome in outcomes if not outcome.sentence}
-    return Sweep(runs, {outcome.name: outcome for outcome in outcomes if outcome.sentence})
+    found = list(outcomes(every, call.settings.out, console))
+    runs = {outcome.name: outcome.folder for outcome in found if not outcome.sentence}
+    return Sweep(runs, {outcome.name: outcome for outcome in found if outcome.sentence})
 
 
 def evaluated(call: Call, console: Console, processes: Processes = ALONE) -> RunResult:

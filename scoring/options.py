@@ -116,6 +116,14 @@ class ServedOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class ManyModels:
+    """By which servers several models are scored, and where their results are kept besides the folder."""
+
+    server: Annotated[str, Option(metavar="COMMAND", help="Start a server for each: with {model} and {port}.")] = ""
+    results: Annotated[str, Option(metavar="hub:ORG/NAME", help="Keep the results in a data set of the Hub.")] = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Sampling(Spending):
     """How many answers to each question, at which temperature, with which first seed; and what they may cost."""
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,18 +15,17 @@ import cards.results
 from builders.manifest import file_sha256
 from cards.draw import glance_html, one_line
 from cards.options import checked, in_python
-from scoring import benchmarks, report, responses
+from scoring import benchmarks, report
+from scoring.columns import from_arrow
+from scoring.declared import as_asked
 from scoring.report.headlines import Comparison, described, headline_scores
 from scoring.statistics.stats import RESAMPLES, compare, corrected, measure
-from scoring.tables import as_table
 from scoring.types import BY_OTHERS, Benchmark, Difference, Estimate, Report, ScoringError, Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-#: What a report has in the place of a number format where answers were sampled.
-SAMPLED = "sampled answers, not probabilities"
 #: The prefix of the columns of the base in the joined table.
 BASE = "base_"
 
@@ -102,16 +101,6 @@ def joint_clusters(run: Any, base: Any) -> Any:
     edges = coo_array((np.ones(len(of_run)), (of_run, of_base + first)), shape=(size, size))
     _, component = connected_components(edges, directed=False)
     return component[of_run]
-
-
-def as_asked(benchmark: Benchmark, report: Report) -> Benchmark:
-    """A benchmark as a run asked it: sampled answers and published responses have groups and metrics of their own."""
-    if report.environment.get("engine") == BY_OTHERS:
-        return responses.get(report.environment["source"]).asked(benchmark)
-    task = benchmark.sampled
-    if report.dtype == SAMPLED and task:
-        return replace(benchmark, metrics=task.metrics, groups=task.groups, cluster=task.cluster)
-    return benchmark
 
 
 def agree(benchmark: Benchmark, profile: str, table: Table, base: Table, resamples: int = RESAMPLES) -> list[Estimate]:
@@ -250,9 +239,37 @@ def load(folder: str | Path) -> RunResult:
     with_examples = stored.examples if stored.environment.get("engine") == BY_OTHERS else stored.benchmarks
     return RunResult(
         stored,
-        {name: read_examples(path, name) for name in with_examples},
+        StoredTables(path, with_examples),
         {name: benchmarks.get(name).validity for name in stored.benchmarks if benchmarks.known(name)},
     )
+
+
+class StoredTables(Mapping[str, Table]):
+    """The tables of examples in the folder of a run, each read when it is asked for; so a hundred runs can be open.
+
+    Raises
+    ------
+    ScoringError
+        When a file is not the one that ``results.json`` describes, also when it is read later.
+    """
+
+    def __init__(self, folder: Path, names: Iterable[str]) -> None:
+        self._folder = folder
+        self._names = list(names)
+        described = cards.results.load(folder).examples
+        for name in self._names:
+            check_examples(folder, name, described)
+
+    def __getitem__(self, name: str) -> Table:
+        if name not in self._names:
+            raise KeyError(name)
+        return read_examples(self._folder, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def runs_beside(folders: Iterable[Path], profile: str) -> list[Report]:
@@ -280,12 +297,28 @@ def read_examples(folder: Path, benchmark: str) -> Table:
     ScoringError
         When the file cannot be read.
     """
-    path = folder / "examples" / report.file_name(benchmark)
-    described = cards.results.load(folder).examples.get(benchmark)
-    checksum = described.get("sha256") if isinstance(described, dict) else None
+    path = check_examples(folder, benchmark, cards.results.load(folder).examples)
     try:
-        if checksum and file_sha256(path) != checksum:
-            raise ScoringError(f"{path} is not the file that results.json describes; score that model again.")
-        return as_table(pq.read_table(path).to_pylist())
+        return from_arrow(pq.read_table(path))
     except (OSError, pa.ArrowException) as error:
         raise ScoringError(f"{path} cannot be read ({type(error).__name__}); score that model again.") from None
+
+
+def check_examples(folder: Path, benchmark: str, described: Mapping[str, Any]) -> Path:
+    """The file of examples of a benchmark, which is the one that ``results.json`` describes.
+
+    Raises
+    ------
+    ScoringError
+        When it is another one, or cannot be read.
+    """
+    path = folder / "examples" / report.file_name(benchmark)
+    about = described.get(benchmark)
+    checksum = about.get("sha256") if isinstance(about, dict) else None
+    try:
+        found = file_sha256(path)
+    except OSError as error:
+        raise ScoringError(f"{path} cannot be read ({type(error).__name__}); score that model again.") from None
+    if checksum and found != checksum:
+        raise ScoringError(f"{path} is not the file that results.json describes; score that model again.")
+    return path

@@ -15,6 +15,7 @@ from cards.answer_key import shown_key
 from cards.results import NAMED_REVISION, PARAMETERS
 from scoring import answering, language, tables
 from scoring.answering import Question
+from scoring.columns import Columns
 from scoring.inference.chat import Chat
 from scoring.inference.parallel import ALONE, Processes, ended, together
 from scoring.options import Settings, recorded
@@ -35,6 +36,14 @@ class Part:
     benchmark: Benchmark
     splits: tuple[tables.Loaded, ...] = ()
     lacking: tuple[tables.DataMissing, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the models of one call have in common: the data, and for several the questions that are made of them."""
+
+    parts: Sequence[Part]
+    questions: answering.SharedQuestions | None = None
 
 
 def read(
@@ -72,6 +81,7 @@ def run(
     chat: Chat | None = None,
     console: Console | None = None,
     processes: Processes = ALONE,
+    shared: answering.SharedQuestions | None = None,
 ) -> RunResult:
     """Gets the responses to all requests, from the store or the model, and computes every metric.
 
@@ -92,6 +102,8 @@ def run(
         Shows the progress.
     processes:
         The processes that share the requests; all but the first end here.
+    shared:
+        Makes or has the questions, where several models are asked them.
 
     Raises
     ------
@@ -112,11 +124,14 @@ def run(
         return answering.answer(model, some, store, how, console)
 
     asker = answering.Asker(settings.profile, prompt, chat)
-    every = (asker.questions(part.benchmark, part.splits, model) for part in parts)
-    columns = {part.benchmark.name: tables.Columns() for part in parts}
+    if shared is None:
+        every = chain.from_iterable(asker.questions(part.benchmark, part.splits, model) for part in parts)
+    else:
+        every = shared.of(asker, [(part.benchmark, part.splits) for part in parts], model)
+    columns = {part.benchmark.name: Columns() for part in parts}
     skipped: list[str] = []
     # One piece after the other is asked and becomes lines of the tables, so that memory does not grow with the rows.
-    for piece in answering.pieces(chain.from_iterable(every)):
+    for piece in answering.pieces(every):
         asked = _after_first_turn(piece, asker, model, answered) if prompt.first and chat else piece
         fit, left_out = answering.scorable(asked, model)
         skipped += left_out

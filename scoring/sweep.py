@@ -1,13 +1,20 @@
 """Several models with one call: each has a folder of its own, and one that fails does not stop the others.
 
-The data are read once. While a model is scored, the next one is downloaded and its files are checked. The weights of a
-model are freed before the next one is loaded, so that the models need the memory of the largest of them.
+The data are read once, and the questions are made once for each tokenizer and format. While a model is scored, the next
+one is downloaded and its files are checked. The weights of a model are freed before the next one is loaded, so that the
+models need the memory of the largest of them. A model whose results are there already is known by its files and is not
+loaded.
+
+Each model can have an inference server (:mod:`scoring.own_server`), and the results can be kept in a data set of the
+Hub too (:mod:`scoring.kept`).
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import importlib
+import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,14 +25,24 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from cards.text import slug
+import cards.results
+from cards.answer_key import key_digest
+from cards.files import file_sha256, put
+from cards.text import CardError, slug
 from scoring.engines import Call, check_folder, chosen, installed, read
 from scoring.inference.parallel import ALONE
+from scoring.options import recorded
 from scoring.result import RunResult, load
+from scoring.run import Shared
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from scoring.run import Part
+
+#: The file of a folder that says which call its results are of.
+FINISHED = ".finished.json"
 
 
 class SomeFailed(ScoringError):
@@ -36,13 +53,17 @@ class SomeFailed(ScoringError):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a model: its folder, and where it failed the sentence and the exit status that it has alone."""
+    """What became of a model: its folder, and where it failed the sentence and the exit status that it has alone.
+
+    ``known`` says that its results were there before.
+    """
 
     name: str
     folder: Path
     seconds: float
     sentence: str = ""
     status: int = 0
+    known: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +139,22 @@ def folder_name(name: str) -> str:
     return slug(name)
 
 
+def outcomes(every: Mapping[str, Call], root: Path, console: Console) -> Iterator[Outcome]:
+    """What became of each model; ``root`` has the folders of all.
+
+    Raises
+    ------
+    ScoringError
+        For what is wrong for all models.
+    """
+    many = next(iter(every.values())).many
+    if many.results:
+        from scoring.kept import fetch
+
+        fetch(many.results, root, FINISHED)
+    yield from sweep(every, console)
+
+
 def sweep(every: Mapping[str, Call], console: Console) -> Iterator[Outcome]:
     """Scores models one after the other, and says of each what became of it.
 
@@ -126,29 +163,64 @@ def sweep(every: Mapping[str, Call], console: Console) -> Iterator[Outcome]:
     ScoringError
         Before a model is loaded, where the data cannot be read: that would be so for all of them.
     """
-    first = next(iter(every.values()))
-    if chosen(first).remote:
-        raise ScoringError("Several models are loaded here, and a server has one; leave out --base-url and --chat-api.")
-    parts = read(first.settings)
+    from scoring.answering import SharedQuestions
+
+    shared = Shared(checked(every), SharedQuestions())
     with installed():
         # Two threads that import transformers at one time find it half imported.
         importlib.import_module("scoring.inference.model")
         importlib.import_module("scoring.inference.checkpoint")
-    waiting = list(every.values())
+    waiting = list(every.items())
     with ThreadPoolExecutor(1) as ahead:
-        for place, (name, call) in enumerate(every.items()):
-            for following in waiting[place + 1 : place + 2]:
-                ahead.submit(_fetch, following)
-            yield _scored(name, replace(call, parts=parts), console)
-            _free()
+        for place, (name, call) in enumerate(waiting):
+            for _, following in waiting[place + 1 : place + 2]:
+                ahead.submit(_fetch, replace(following, shared=shared))
+            yield scored(name, replace(call, shared=shared), console)
+            free()
 
 
-def _scored(name: str, call: Call, console: Console) -> Outcome:
-    assert call.settings.out
+def checked(every: Mapping[str, Call]) -> Sequence[Part]:
+    """The data of the models of a call.
+
+    Raises
+    ------
+    ScoringError
+        For options of servers that are there, which have one model, and for data that cannot be read.
+    """
+    first = next(iter(every.values()))
+    if chosen(first).remote:
+        raise ScoringError(
+            "Several models are loaded here, and a server has one; leave out --base-url and --chat-api, or start a "
+            "server for each model with --server."
+        )
+    return read(first.settings)
+
+
+def scored(name: str, call: Call, console: Console) -> Outcome:
+    """Scores a model, unless its results are there, and says what became of it; it raises nothing."""
+    folder = call.settings.out
+    assert folder
     started = time.perf_counter()
     try:
-        check_folder(call.settings.out)
-        chosen(call).run(call, console, ALONE)
+        check_folder(folder)
+        call = call if call.shared else replace(call, shared=Shared(read(call.settings)))
+        asked = digest_of(call)
+        if not call.settings.overwrite and is_finished(folder, asked):
+            return Outcome(name, folder, 0.0, known=True)
+        if call.many.server:
+            from scoring.own_server import serving_model
+
+            with serving_model(call) as served:
+                chosen(served).run(served, console, ALONE)
+        else:
+            chosen(call).run(call, console, ALONE)
+        marker = _marker(folder, asked)
+        # First to the Hub: a model whose results are not there is not finished.
+        if call.many.results:
+            from scoring.kept import send
+
+            send(call.many.results, folder, {FINISHED: marker})
+        put(folder / FINISHED, marker)
     except ScoringError as error:
         sentence, status = str(error), error.exit_code
     # Networks of others raise anything at all; the other models are scored all the same.
@@ -156,20 +228,79 @@ def _scored(name: str, call: Call, console: Console) -> Outcome:
         sentence, status = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}", 1
     else:
         sentence, status = "", 0
-    return Outcome(name, call.settings.out, time.perf_counter() - started, sentence, status)
+    return Outcome(name, folder, time.perf_counter() - started, sentence, status)
+
+
+def digest_of(call: Call) -> str:
+    """All that the results of a call depend on and that is known before weights are loaded, by its SHA-256.
+
+    A model of the Hub is known by its commit, of which only small files are fetched; a folder by all of its files.
+
+    Raises
+    ------
+    ScoringError
+        For a model or an adapter that is not there.
+    """
+    from scoring.answering import PACKAGE, package_version
+    from scoring.inference import checkpoint
+
+    options = call.loading
+    folder, config = options.configuration()
+    place = checkpoint.torch_device(None if options.device == "auto" else options.device)
+    adapter = ""
+    if options.adapter:
+        of_adapter = checkpoint.fetched(str(options.adapter), options.adapter_revision, None)
+        adapter = f"{options.adapter} {checkpoint.content(of_adapter, str(options.adapter))}"
+    parts = call.shared.parts if call.shared else read(call.settings)
+    about = {
+        PACKAGE: package_version(),
+        "model": options.model,
+        "revision": options.revision,
+        "files": checkpoint.content(folder, options.model),
+        "adapter": adapter,
+        "dtype": str(checkpoint.dtype(options.dtype, config, place, exact=options.exact)),
+        "exact": options.exact,
+        "quantize": options.quantize,
+        "settings": recorded(call.settings),
+        "prompt": call.settings.full_prompt().json(),
+        "benchmarks": [[part.benchmark.name, part.benchmark.version] for part in parts],
+        "data": [[split.name, split.version] for part in parts for split in part.splits],
+        "server": [call.many.server, call.servers.tokenizer],
+    }
+    return key_digest(json.loads(json.dumps(about, default=str)))
+
+
+def _marker(folder: Path, asked: str) -> bytes:
+    return json.dumps({"call": asked, "results": file_sha256(folder / "results.json")}).encode()
+
+
+def is_finished(folder: Path, asked: str) -> bool:
+    """Whether a folder has the results of a call, as they were written."""
+    try:
+        if (folder / FINISHED).read_bytes() != _marker(folder, asked):
+            return False
+        examples = cards.results.load(folder).examples.values()
+        return all(file_sha256(folder / of_one["file"]) == of_one["sha256"] for of_one in examples)
+    except (OSError, CardError, KeyError):
+        return False
 
 
 def _fetch(call: Call) -> None:
-    """Downloads and checks a model ahead; what is wrong with it is said when it is its turn."""
+    """Downloads and checks a model ahead, unless it is finished; what is wrong is said when it is its turn."""
     with suppress(Exception):
-        call.loading.fetched()
+        assert call.settings.out
+        if not is_finished(call.settings.out, digest_of(call)):
+            call.loading.fetched()
 
 
-def _free() -> None:
-    """Frees the weights of a model that nothing refers to any more."""
+def free() -> None:
+    """Frees the weights of a model that nothing refers to any more, and gives their memory back to the system."""
     import torch
 
     # Modules and their hooks refer to each other, so reference counts alone do not free them.
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+    # The C library keeps freed memory for later; of other systems it is given back at once or cannot be.
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)

@@ -1,14 +1,13 @@
 """Built data sets, from a folder of this machine or from the Hub."""
 
-import math
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -18,10 +17,9 @@ from builders.manifest import file_sha256, read_manifest
 from builders.publish.restore import lacking, restored
 from builders.write import content_digest
 from cards.results import UNPUBLISHED
+from scoring.columns import Columns
 from scoring.types import DATA, Benchmark, Line, Row, ScoringError, Table
 
-#: One column of a table.
-Column = np.ndarray[Any, np.dtype[Any]]
 _ORGANISATION = re.compile(r"hub:(\w[\w.-]*)(?:@([\w./-]+))?")
 
 
@@ -33,6 +31,58 @@ class DataMissing(ScoringError):
     def __init__(self, name: str, message: str) -> None:
         super().__init__(message)
         self.name = name
+
+
+class TableFile:
+    """A Parquet file as a table that is read in parts, so that its length takes no memory.
+
+    Raises
+    ------
+    ScoringError
+        When it is read after the file was changed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._state = self._now()
+        with pq.ParquetFile(path) as file:
+            self.num_rows: int = file.metadata.num_rows
+
+    def _now(self) -> tuple[int, int, int]:
+        found = self.path.stat()
+        return found.st_ino, found.st_size, found.st_mtime_ns
+
+    def to_batches(self, max_chunksize: int) -> Iterator[pa.RecordBatch]:
+        """The rows in parts."""
+        with self._opened() as file:
+            yield from file.iter_batches(batch_size=max_chunksize)
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """The values of a column."""
+        with self._opened() as file:
+            return file.read([name]).column(name)
+
+    def take(self, places: Sequence[int]) -> pa.Table:
+        """Some rows, in ascending order."""
+        parts = []
+        start = 0
+        for batch in self.to_batches(1 << 16):
+            inside = [place - start for place in places if start <= place < start + len(batch)]
+            parts.append(pa.Table.from_batches([batch]).take(inside))
+            start += len(batch)
+        return pa.concat_tables(parts)
+
+    @contextmanager
+    def _opened(self) -> Iterator[pq.ParquetFile]:
+        try:
+            if self._now() != self._state:
+                raise ScoringError(f"{self.path} was changed while it was read; start the same command again.")
+            with pq.ParquetFile(self.path) as file:
+                yield file
+        except OSError as error:
+            raise ScoringError(
+                f"{self.path} cannot be read ({type(error).__name__}); start the same command again."
+            ) from None
 
 
 class Rows(Sequence[Row]):
@@ -49,7 +99,7 @@ class Rows(Sequence[Row]):
     MADE = 1000
 
     def __init__(
-        self, table: pa.Table, names: Mapping[str, str], each: Callable[[Row], Iterable[Row]] | None = None
+        self, table: pa.Table | TableFile, names: Mapping[str, str], each: Callable[[Row], Iterable[Row]] | None = None
     ) -> None:
         self.table, self.names, self.each = table, names, each
 
@@ -83,7 +133,7 @@ class Loaded:
     name: str
     version: str
     rows: Rows
-    whole: pa.Table = field(repr=False, compare=False)
+    whole: pa.Table | TableFile = field(repr=False, compare=False)
     note: str = ""
 
 
@@ -105,7 +155,8 @@ def load(source: str, dataset: str, config: str, split: str, limit: int | None =
     ScoringError
         When a file is not the one of its manifest.
     """
-    table, version, note = (_hub if _ORGANISATION.fullmatch(source) else _local)(source, dataset, config, split)
+    read: Callable[..., tuple[pa.Table | TableFile, str, str]] = _hub if _ORGANISATION.fullmatch(source) else _local
+    table, version, note = read(source, dataset, config, split)
     return replace(_loaded(table, version, dataset, config, split, limit), note=note)
 
 
@@ -130,7 +181,9 @@ def of_benchmark(
     return replace(found, rows=Rows(found.rows.table, found.rows.names, benchmark.each)) if benchmark.each else found
 
 
-def _loaded(table: pa.Table, version: str, dataset: str, config: str, split: str, limit: int | None) -> Loaded:
+def _loaded(
+    table: pa.Table | TableFile, version: str, dataset: str, config: str, split: str, limit: int | None
+) -> Loaded:
     names = {"config": config, "split": split}
     drawn = table
     if limit is not None and limit < table.num_rows:
@@ -141,7 +194,7 @@ def _loaded(table: pa.Table, version: str, dataset: str, config: str, split: str
     return Loaded(f"{dataset}/{config}/{split}", version + note, rows, table)
 
 
-def _local(source: str, dataset: str, config: str, split: str) -> tuple[pa.Table, str, str]:
+def _local(source: str, dataset: str, config: str, split: str) -> tuple[TableFile, str, str]:
     folder, name = Path(source) / dataset, f"{dataset}/{config}/{split}"
     again = f"run probes build {dataset} --out {source}"
     if source.startswith("hub:"):
@@ -165,7 +218,7 @@ def _local(source: str, dataset: str, config: str, split: str) -> tuple[pa.Table
     path = folder / entry.file
     if not path.is_file() or file_sha256(path) != entry.sha256:
         raise ScoringError(f"{path} is not the file that its manifest describes; {again} to put it right.")
-    return pq.read_table(path), f"{manifest.version} sha256:{entry.content}", ""
+    return TableFile(path), f"{manifest.version} sha256:{entry.content}", ""
 
 
 def _hub(source: str, dataset: str, config: str, split: str) -> tuple[pa.Table, str, str]:
@@ -205,75 +258,3 @@ def as_table(lines: Iterable[Line]) -> Table:
     for line in lines:
         columns.add(line)
     return columns.table()
-
-
-class Columns:
-    """The columns of a table whose lines come one after the other; few lines are there as such at one time.
-
-    >>> columns = Columns()
-    >>> columns.add({"id": "a", "p": 1}), columns.add({"id": "b", "p": 0.5})
-    (None, None)
-    >>> columns.table()["p"]
-    array([1. , 0.5])
-    """
-
-    #: Lines that become a block of each column together.
-    LINES = 4096
-    #: Different texts of a column that are looked for in later lines.
-    TEXTS = 4096
-
-    def __init__(self) -> None:
-        self._lines: list[Line] = []
-        self._blocks: dict[str, list[Column]] = {}
-        self._texts: dict[str, dict[str, str]] = {}
-
-    def add(self, line: Line) -> None:
-        """Adds a line; the first one says which columns there are."""
-        self._lines.append(line)
-        if len(self._lines) >= self.LINES:
-            self._store()
-
-    def table(self) -> Table:
-        """The columns of all lines so far."""
-        if self._lines:
-            self._store()
-        return {name: _joined(blocks) for name, blocks in self._blocks.items()}
-
-    def _store(self) -> None:
-        names = list(self._blocks or self._lines[0])
-        for name in names:
-            values = [line[name] for line in self._lines]
-            block = _column(values)
-            if block.dtype == object:
-                # Each row has its own text of a word or a label that many rows have; one for all is kept.
-                texts = self._texts.setdefault(name, {})
-                for place, value in enumerate(block):
-                    if isinstance(value, str) and (value in texts or len(texts) < self.TEXTS):
-                        block[place] = texts.setdefault(value, value)
-            self._blocks.setdefault(name, []).append(block)
-        self._lines.clear()
-
-
-def _joined(blocks: Sequence[Column]) -> Column:
-    """The blocks of a column as one; where only some have texts, a missing number is an empty text."""
-    if len(blocks) == 1:
-        return blocks[0]
-    if any(block.dtype == object for block in blocks):
-        blocks = [block if block.dtype == object else _as_objects(block) for block in blocks]
-    return np.concatenate(blocks)
-
-
-def _as_objects(block: Column) -> Column:
-    values = block.tolist()
-    return np.array(["" if isinstance(v, float) and math.isnan(v) else v for v in values], dtype=object)
-
-
-def _column(values: Sequence[Any]) -> Column:
-    kinds = set(map(type, values))
-    lacking = type(None) in kinds
-    if any(issubclass(kind, str) for kind in kinds):
-        # Objects, because an array of fixed width takes the memory of the longest text for every text.
-        return np.array(["" if v is None else v for v in values] if lacking else values, dtype=object)
-    if lacking or any(issubclass(kind, float) for kind in kinds):
-        return np.array(values, dtype=np.float64)
-    return np.array(values)

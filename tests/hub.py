@@ -435,7 +435,9 @@ def create(request: Request) -> Answer:
     url = f"{request.hub.url}/{'' if kind == 'model' else f'{kind}s/'}{name}"
     if (kind, name) in request.hub.repos:
         return Answer({"error": "You already created this repo", "url": url}, 409)
-    request.hub.add(kind, name, {}, private=bool(asked.get("private")))
+    # Clients of version 1 say it in a word.
+    private = bool(asked.get("private")) or asked.get("visibility") == "private"
+    request.hub.add(kind, name, {}, private=private)
     return Answer({"url": url, "name": name, "id": name})
 
 

@@ -1,6 +1,5 @@
 """Documents say what is: every source has its licence in the table, every version has its entry."""
 
-import json
 import re
 import tomllib
 
@@ -69,15 +68,3 @@ def test_the_documents_say_that_the_pins_have_no_hashes():
     installs = [line for line in (ROOT / "Makefile").read_text().splitlines() if "--editable" in line]
     assert installs
     assert all("$(PIP) --constraint constraints.txt " in line for line in installs)
-
-
-def test_the_figures_of_changed_files_are_those_of_the_last_run():
-    kinds = json.loads((ROOT / "benchmarks" / "trust.json").read_text())["kinds"]
-    text = (ROOT / "SECURITY.md").read_text()
-    assert {row["changes"] for row in kinds.values()} == {500}
-    for foreign in (False, True):
-        rows = [row for name, row in kinds.items() if name.startswith("foreign") is foreign]
-        total = {end: sum(row[end] for row in rows) for end in rows[0] if end != "date"}
-        assert f"{len(rows)} kinds, {total['changes']:,} changes: {total['sentence']:,} sentences" in text
-        assert f" {total['harmless']:,} {'read' if foreign else 'harmless'}, " in text
-        assert total["silent"] == total["traceback"] == total["hang"] == 0

@@ -344,10 +344,10 @@ def test_the_parameters_of_evaluate_are_the_options_of_the_command_with_their_de
     import inspect
 
     from cards.options import parameters
-    from scoring.options import Sampling, ServedOptions, Settings
+    from scoring.options import ManyModels, Sampling, ServedOptions, Settings
 
     given = inspect.signature(scoring.evaluate).parameters
-    for kind in (Settings, LoadOptions, ServedOptions, Sampling):
+    for kind in (Settings, LoadOptions, ManyModels, ServedOptions, Sampling):
         for option in parameters(kind):
             default = given[option.name].default
             assert default == option.default or not (default or option.default), option.name
@@ -358,7 +358,15 @@ def test_the_help_of_score_fits_two_screens_at_80_columns_with_the_common_option
     assert len(lines) <= 72
     assert max(map(len, lines)) <= 80
     titles = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
-    assert titles == ["Arguments:", "Options:", "The run:", "The model:", "Inference servers:", "Chat API:"]
+    assert titles == [
+        "Arguments:",
+        "Options:",
+        "The run:",
+        "The model:",
+        "Several models:",
+        "Inference servers:",
+        "Chat API:",
+    ]
 
 
 def test_names_are_completed():

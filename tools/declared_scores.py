@@ -1,6 +1,6 @@
-"""Writes ``cards/data/declared.json``: ideal value and range of every metric, from the registry of benchmarks.
+"""Writes ``cards/data/declared.json``: ideal value and range of every metric of a published data set.
 
-``cards`` imports no other package, and a leaderboard must not take these from the results that others upload.
+``cards`` imports no other package, and a leaderboard must not take these from the results that others publish.
 ``tests/cards/test_uploads.py`` compares the file with the registry. ``python -m tools.declared_scores`` writes it anew.
 """
 
@@ -13,18 +13,19 @@ from scoring import benchmarks
 
 
 def declared_scores() -> str:
-    """The text of the file: an object for each benchmark and metric, one a line."""
+    """The text of the file: an object for each data set and metric, one a line."""
     entries = {}
     for name in benchmarks.names():
         benchmark = benchmarks.get(name)
         dataset = benchmark.headline.dataset if benchmark.headline else ""
+        if not dataset:
+            continue
         for profile in ("clean", "paper"):
             metrics = [*benchmark.metrics(profile)]
             metrics += benchmark.sampled.metrics(profile) if benchmark.sampled else []
             for metric in metrics:
                 of_metric = {"ideal": metric.ideal, "least": float(metric.low), "most": float(metric.high)}
-                place = {"benchmark": benchmark.name, "dataset": dataset, "metric": metric.name}
-                entries[benchmark.name, metric.name] = place | of_metric
+                entries[dataset, metric.name] = {"dataset": dataset, "metric": metric.name} | of_metric
     lines = [json.dumps(finite(entry), sort_keys=True) for _, entry in sorted(entries.items())]
     return "[\n" + ",\n".join(lines) + "\n]\n"
 

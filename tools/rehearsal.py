@@ -104,7 +104,7 @@ def publish(hub: Hub, folder: Path, names: Sequence[str], log: list[str]) -> Non
         run(log, "cards", model, out, "--org", "org", "--results", "org/results", "--push", "--partial")
         repo = hub.repos["model", model]
         repo.branches["main"] = repo.pulls[1].oid
-    run(log, "cards.leaderboard", "org", "--out", folder / "leaderboard.html", "--space", "org/scores")
+    run(log, "scoring.commands.leaderboard", "org", "--out", folder / "leaderboard.html", "--space", "org/scores")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

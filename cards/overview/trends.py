@@ -29,7 +29,7 @@ WIDTH, HEIGHT = 320, 200
 LEFT, RIGHT, TOP, BOTTOM = 40, 10, 12, 26
 #: Families in one panel, as many as there are colours that all readers can tell apart.
 FAMILIES = 3
-#: A horizontal axis is logarithmic from this ratio of its ends.
+#: A horizontal axis may be logarithmic from this ratio of its ends.
 _LOGARITHMIC = 20
 #: Labels below the horizontal axis are so many units apart.
 _APART = 44
@@ -151,8 +151,13 @@ def _panel(families: Mapping[str, Sequence[ModelRow]], column: Column, axis: Axi
     up = _placed(marks[0], marks[-1], HEIGHT - BOTTOM, TOP)
 
     places = sorted({place for place, _ in every})
-    logarithmic = places[-1] > _LOGARITHMIC * max(places[0], 1)
-    across = _placed(places[0], places[-1], LEFT + 8, WIDTH - RIGHT - 8, logarithmic)
+    wide = places[-1] > _LOGARITHMIC * max(places[0], 1)
+    across = _placed(places[0], places[-1], LEFT + 8, WIDTH - RIGHT - 8)
+    if wide:
+        # Steps 1, 2, 4 … are apart on a logarithmic axis alone, and 125,000, 134,000, 140,000 on a plain one.
+        logarithmic = _placed(places[0], places[-1], LEFT + 8, WIDTH - RIGHT - 8, logarithmic=True)
+        if _smallest_gap(logarithmic, places) >= _smallest_gap(across, places):
+            across = logarithmic
     lines = [Line(name, _points(some, across, up, axis)) for name, some in scores.items()]
     changes = [point.apart for line in lines for point in line.points[1:]]
     return Panel(
@@ -201,6 +206,11 @@ def _placed(least: float, most: float, start: float, end: float, logarithmic: bo
         return round(start + (end - start) * share, 1)
 
     return place
+
+
+def _smallest_gap(placing: Placing, places: Sequence[float]) -> float:
+    """The smallest distance between neighbours in the drawing."""
+    return min(placing(after) - placing(before) for before, after in pairwise(places))
 
 
 def ticks(least: float, most: float) -> list[float]:

@@ -61,6 +61,8 @@ class Classifiers:
     ----------
     name, digest:
         The name of the adapter and a digest of its files, without its facts; empty without an adapter.
+    files:
+        The digest of all files of the model and its tokenizer.
     effect:
         Where the adapter is.
     tokenizer, window:
@@ -88,6 +90,7 @@ class Classifiers:
         self._projection: StateChange | None = None
         model = self.load()
         self.kind, self.revision, self.device = model.kind, model.revision, model.device
+        self.files = model.files
         self.tokenizer, self.window = _tokenizer(model), model.tokens.window
         if adapter:
             self._attach(model, adapter)

@@ -9,12 +9,11 @@ all adapters that are measured in one folder share the runs of the unchanged mod
 """
 
 import hashlib
-import json
 import math
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,10 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from cards.answer_key import answer_key, key_digest, shown_key
 from cards.stored import Stored, number
 from cards.terminal import show
+from cards.text import without_home
 from mitigation.ability.classifier import Classifiers, Effect
 from mitigation.ability.tasks import Example, GlueSettings, TaskData, scores
 from mitigation.errors import MitigationError
@@ -51,9 +52,9 @@ def measure(
         If a fine-tuning diverges, or a file in the folder is no run of GLUE.
     """
     place = folder / "runs" / _folder_name(models)
-    keys = {(d.task.name, seed): _key(models, d, settings, seed) for d in data for seed in range(settings.seeds)}
+    keys = {(d.task.name, seed): run_key(models, d, settings, seed) for d in data for seed in range(settings.seeds)}
     paths = {run: place / f"{run[0]}-seed-{run[1]}.json" for run in keys}
-    results = {run: _stored(paths[run], key) for run, key in keys.items()}
+    results = {run: _stored(paths[run], key_digest(key)) for run, key in keys.items()}
     # Runs of an interrupted measurement are read, the others are made.
     by_name = {d.task.name: d for d in data}
     missing = [run for run, metrics in results.items() if metrics is None]
@@ -64,7 +65,8 @@ def measure(
             update(description=f"fine-tuning, {models.name or 'base'}, {name}")
             metrics = fine_tune(models, by_name[name], settings, seed, partial(update, advance=1))
             content = {
-                "key": keys[name, seed],
+                "key": key_digest(keys[name, seed]),
+                "response key": shown_key(keys[name, seed]),
                 "model": models.options.model,
                 "adapter": models.name,
                 "task": name,
@@ -83,11 +85,21 @@ def _folder_name(models: Classifiers) -> str:
     return f"{models.name}-{hashlib.sha256(models.digest.encode()).hexdigest()[:8]}"
 
 
-def _key(models: Classifiers, data: TaskData, settings: GlueSettings, seed: int) -> str:
-    """What a run depends on, as a digest; the number of seeds is not among it."""
-    how = replace(settings, seeds=1)
-    parts = [models.revision, models.digest, models.effect, data.task.name, data.digest, asdict(how), seed]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+def run_key(models: Classifiers, data: TaskData, settings: GlueSettings, seed: int) -> dict[str, Any]:
+    """What a run depends on (:func:`cards.answer_key.answer_key`); the number of seeds is not among it."""
+    how = asdict(settings)
+    del how["seeds"]
+    return answer_key(
+        without_home(models.options.model),
+        weights=models.revision,
+        files=models.files,
+        adapter=models.digest,
+        effect=str(models.effect),
+        task=data.task.name,
+        data=data.digest,
+        seed=seed,
+        **how,
+    )
 
 
 def _stored(path: Path, key: str) -> dict[str, float] | None:

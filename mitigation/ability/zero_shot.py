@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import BeforeValidator, TypeAdapter
 
+from cards.answer_key import answer_key, key_digest, shown_key
+from cards.files import file_sha256
 from cards.stored import Stored, number
 from mitigation.errors import MitigationError
 from scoring.adapters.facts import Change, Numbers
@@ -140,7 +144,33 @@ def _numbers(value: float, examples: Floats) -> Numbers:
     return value, value - half, value + half
 
 
-def stored(path: Path, key: str) -> dict[str, HarnessResult] | None:
+def run_key(
+    model: Model, tasks: Sequence[str], limit: int | None, include: Path | None, adapter: Mapping[str, str]
+) -> dict[str, Any]:
+    """What results depend on (:func:`cards.answer_key.answer_key`): also the harness, and files of further tasks.
+
+    ``adapter`` has the digests of the files of an adapter.
+    """
+    tasks_files: dict[str, str] = {}
+    if include:
+        # A file of a task can name others in the folder, such as one with functions; files elsewhere are not seen.
+        for path in sorted(include.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                tasks_files[path.relative_to(include).as_posix()] = file_sha256(path)
+    return answer_key(
+        model.name,
+        weights=model.revision,
+        files=model.files,
+        adapter=str(sorted(adapter.items())) if adapter else "",
+        dtype=model.dtype,
+        tasks=list(tasks),
+        limit=limit,
+        include=tasks_files,
+        harness=version("lm_eval") if find_spec("lm_eval") else None,
+    )
+
+
+def stored(path: Path, key: Mapping[str, Any]) -> dict[str, HarnessResult] | None:
     """The results in a file; None if there is none, or if it is of another model or other tasks.
 
     Raises
@@ -151,11 +181,13 @@ def stored(path: Path, key: str) -> dict[str, HarnessResult] | None:
 
     def results_of(content: dict[str, Any]) -> dict[str, HarnessResult] | None:
         results = _RESULTS.validate_python(content["results"])
-        return results if content["key"] == key else None
+        return results if content["key"] == key_digest(key) else None
 
     return FILE.read(path, results_of, MitigationError)
 
 
-def store(path: Path, key: str, results: Mapping[str, HarnessResult]) -> None:
+def store(path: Path, key: Mapping[str, Any], results: Mapping[str, HarnessResult]) -> None:
     """Writes results to a file, which :func:`stored` reads."""
-    FILE.write(path, {"key": key, "results": _RESULTS.dump_python(dict(results))})
+    FILE.write(
+        path, {"key": key_digest(key), "response key": shown_key(key), "results": _RESULTS.dump_python(dict(results))}
+    )

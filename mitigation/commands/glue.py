@@ -6,8 +6,6 @@ measurement goes on, and every adapter that is measured in the folder is compare
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from cards.answer_key import key_digest
 from cards.files import RECORD, locked, put_all, refuse_foreign
 from cards.options import ended
 from cards.stored import document
@@ -126,8 +125,8 @@ def measure(
         model = options.load()
 
         def of(changed: Model, name: str, files: Mapping[str, str]) -> dict[str, zero_shot.HarnessResult]:
-            key = json.dumps([model.revision, dict(files), model.dtype, list(harness_tasks), limit])
-            path = out / "runs" / name / f"lm-eval-{hashlib.sha256(key.encode()).hexdigest()[:8]}.json"
+            key = zero_shot.run_key(model, harness_tasks, limit, include, files)
+            path = out / "runs" / name / f"lm-eval-{key_digest(key)[:8]}.json"
             results = zero_shot.stored(path, key)
             if results is None:
                 zero_shot.store(path, key, results := zero_shot.measure(changed, harness_tasks, limit, include))

@@ -53,8 +53,10 @@ def requests(profile: str, row: types.Row, context: types.BenchmarkContext) -> I
 
 def _padded(profile: str, context: types.BenchmarkContext) -> bool:
     """Whether a sentence is padded on the left, as by the published code; padding on the right changes nothing."""
+    if profile != "paper":
+        return False
     own = any(part in Path(context.model).name.lower() for part in OWN_SIDE)
-    return profile == "paper" and (not own or context.padding_side == "left")
+    return not own or context.padding_side == "left"
 
 
 def _genders(row: types.Row) -> list[str]:

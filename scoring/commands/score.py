@@ -21,7 +21,7 @@ from scoring.catalogue import catalogue
 from scoring.commands.compare import show_comparison
 from scoring.inference.load_options import LoadOptions, ModelNames
 from scoring.inference.parallel import Processes
-from scoring.options import RUN, Sampling, ServedOptions, Settings, Verbose
+from scoring.options import RUN, ManyModels, Sampling, ServedOptions, Settings, Verbose
 from scoring.report import read
 from scoring.report.conditions import failed, holding, parsed
 from scoring.report.context import next_steps
@@ -102,7 +102,7 @@ def _score_all(
         When one of them could not be scored.
     """
     from scoring.engines import Call
-    from scoring.sweep import SomeFailed, calls, sweep
+    from scoring.sweep import SomeFailed, calls, outcomes
 
     if not models:
         raise ScoringError("--revisions are of a model; name one.")
@@ -111,8 +111,9 @@ def _score_all(
     root = call.settings.out or Path("runs")
     every = calls(call, models, revisions, root)
     failed = []
-    for number, outcome in enumerate(sweep(every, errors), 1):
-        said = outcome.sentence or f"scored in {outcome.seconds:.0f} s, {outcome.folder}"
+    for number, outcome in enumerate(outcomes(every, root, errors), 1):
+        scored = "known" if outcome.known else f"scored in {outcome.seconds:.0f} s"
+        said = outcome.sentence or f"{scored}, {outcome.folder}"
         console.print(f"{number}/{len(every)} {outcome.name}: {said}", markup=False, highlight=False)
         if outcome.sentence:
             failed.append(outcome)
@@ -138,16 +139,15 @@ def main(
     listing: Annotated[bool, typer.Option("--list", help="Print benchmarks and prompts, and stop.")] = False,
     fail_if: Annotated[
         list[str] | None,
-        typer.Option(rich_help_panel=RUN, help='End with status 3 where a score is so, as "occugender.gap > 20".'),
+        typer.Option(rich_help_panel=RUN, help='Status 3 where it holds, as "occugender.gap > 20".'),
     ] = None,
     verbose: Verbose = False,
     as_json: Annotated[bool, typer.Option("--json", rich_help_panel=RUN, help="Print the results file alone.")] = False,
     **values: Any,
 ) -> None:
-    """Score MODEL on the benchmarks and write a report with intervals; of several models each has a folder.
+    """Score models and write reports with intervals; started again, it goes on.
 
-    An interrupted run goes on when it is started again. Exit status: 1 when something cannot be done, 2 when data is
-    missing or an option is wrong, 3 when --fail-if holds, 4 when some of several models failed.
+    Exit status: 1 error, 2 data or option, 3 --fail-if holds, 4 some failed.
     """
     processes = Processes.launched()
     quiet = not processes.first
@@ -166,7 +166,8 @@ def main(
         from scoring.engines import Call, chosen
 
         named = [*(models or []), *(_of_file(models_file) if models_file else [])]
-        if len(named) > 1 or revisions:
+        cluster_options = [f"--{name}" for name in ("server", "results") if values[name]]
+        if len(named) > 1 or revisions or (named and cluster_options):
             alone = {"--compare": compare, "--json": as_json, "--fail-if": fail_if, "--dry-run": values["dry_run"]}
             if given := [option for option, value in alone.items() if value]:
                 raise ScoringError(f"{given[0]} is of one model; leave it out, or score the models one by one.")
@@ -174,6 +175,8 @@ def main(
                 raise ScoringError("Several models are scored by one process; start the command without a launcher.")
             _score_all(named, split_list(revisions), values, console, errors)
             return
+        if cluster_options:
+            raise ScoringError(f"{cluster_options[0]} is of models that are named; name one, or give --models.")
         model = named[0] if named else ""
         call = Call.of(model, values)
         kind = chosen(call)
@@ -199,4 +202,4 @@ def main(
             failed(holding(limits, read(folder)))
 
 
-app = single(main, Settings, LoadOptions, Inference_servers=ServedOptions, Chat_API=Sampling)
+app = single(main, Settings, LoadOptions, Several_models=ManyModels, Inference_servers=ServedOptions, Chat_API=Sampling)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from scoring import report, run
 from scoring.inference.chat import Chat
 from scoring.inference.load_options import LoadOptions
 from scoring.inference.parallel import ALONE, Processes
-from scoring.options import Sampling, ServedOptions, Settings
+from scoring.options import ManyModels, Sampling, ServedOptions, Settings
 from scoring.report.terminal import want
 from scoring.result import RunResult, runs_beside
 from scoring.types import ScoringError
@@ -49,7 +49,7 @@ class NoModel(ScoringError):
 class Call:
     """What is scored and how: the model as it was given, its tokenizer, and the checked options by their groups.
 
-    ``parts`` are the data where they were read before, as for several models; without them they are read.
+    ``shared`` has the data where they were read before, as for several models; without it they are read.
     """
 
     model: Any
@@ -58,7 +58,8 @@ class Call:
     sampling: Sampling
     servers: ServedOptions
     loading: LoadOptions
-    parts: Sequence[run.Part] | None = None
+    many: ManyModels = field(default_factory=ManyModels)
+    shared: run.Shared | None = None
 
     @classmethod
     def of(cls, model: Any, values: Mapping[str, Any]) -> Call:
@@ -73,7 +74,8 @@ class Call:
         # The tokenizer of a loaded model is an object.
         named = {"model": name_of(model), "tokenizer": str(tokenizer) if isinstance(tokenizer, (str, Path)) else None}
         fill = partial(filled, values={**values, **named}, error=ScoringError)
-        return cls(model, tokenizer, fill(Settings), fill(Sampling), fill(ServedOptions), fill(LoadOptions))
+        groups = fill(Settings), fill(Sampling), fill(ServedOptions), fill(LoadOptions), fill(ManyModels)
+        return cls(model, tokenizer, *groups)
 
     @property
     def in_memory(self) -> bool:
@@ -198,7 +200,7 @@ def score(
     settings: Settings,
     console: Console,
     processes: Processes = ALONE,
-    parts: Sequence[run.Part] | None = None,
+    shared: run.Shared | None = None,
 ) -> RunResult:
     """Reads the data, loads the model and runs the benchmarks.
 
@@ -214,8 +216,8 @@ def score(
         Where progress is shown.
     processes:
         The processes that share the requests.
-    parts:
-        The data, where they were read before (:func:`read`).
+    shared:
+        The data and questions of several models, where they were read before (:func:`read`).
 
     Raises
     ------
@@ -229,7 +231,7 @@ def score(
         decoding(prompt)  # raises for an impossible setting
         from scoring.inference.store import Store
     named = bool(settings.benchmarks)
-    parts = read(settings) if parts is None else list(parts)
+    parts = list(shared.parts) if shared else read(settings)
     with console.status("Loading the model …"), installed():
         model = load()
     with closing(model):
@@ -252,7 +254,8 @@ def score(
             store = stack.enter_context(Store(folder / "responses", stored, processes.rank))
             # A server may have got another model since the responses were stored.
             model.recognise(store)
-            result = run.run(model, parts, store, settings, prompt, chat, console, processes)
+            questions = shared.questions if shared else None
+            result = run.run(model, parts, store, settings, prompt, chat, console, processes, questions)
             damaged = "{} line {} was not as it was written; its question was asked again."
             remarks = [*unsuited, *unable, *result.remarks, *model.remarks]
             remarks += [damaged.format(store.path, line) for line in store.damaged]

@@ -24,13 +24,13 @@ from cards.answer_key import answer_key, shown_key
 from cards.files import locked
 from cards.text import grouped
 from scoring import report
+from scoring.declared import SAMPLED as SAMPLED_DTYPE
 from scoring.engines import Call, EngineKind, NoModel, refuse_loading
 from scoring.inference.chat import messages
 from scoring.inference.parallel import Processes
 from scoring.options import Sampling, Settings, recorded
 from scoring.prompts import Prompt
 from scoring.report.terminal import want
-from scoring.result import SAMPLED as SAMPLED_DTYPE
 from scoring.result import RunResult, runs_beside
 from scoring.run import Part, estimate, read, report_of, without
 from scoring.tables import as_table

@@ -389,11 +389,22 @@ def identity(folder: Path, name: str = "", digests: Mapping[str, str] | None = N
     digests:
         Those of :func:`file_digests`, where they are known.
     """
-    fetched_by_name = bool(name) and not Path(name).is_dir()
-    if fetched_by_name and folder.parent.name == "snapshots" and _COMMIT.fullmatch(folder.name):
-        return folder.name
+    if commit := _commit(folder, name):
+        return commit
     every = file_digests(folder) if digests is None else digests
     return files_digest({file: sha256 for file, sha256 in every.items() if "/" not in file})
+
+
+def content(folder: Path, name: str) -> str:
+    """The commit of a model or an adapter of the Hub, and else a digest of all files that it could be read from."""
+    return _commit(folder, name) or digest(file_digests(folder))
+
+
+def _commit(folder: Path, name: str) -> str:
+    """The commit of what was fetched from the Hub by its name; of a folder that the user gave it is empty."""
+    fetched_by_name = bool(name) and not Path(name).is_dir()
+    is_snapshot = folder.parent.name == "snapshots" and bool(_COMMIT.fullmatch(folder.name))
+    return folder.name if fetched_by_name and is_snapshot else ""
 
 
 def file_digests(folder: Path, *, weights: bool = True) -> dict[str, str]:

@@ -94,6 +94,22 @@ class LoadOptions:
     device_map: str | Mapping[str, Any] | None = None
     exact: Annotated[bool, model_option("--exact", help="float32, one by one: repeatable, and slow.")] = False
 
+    def configuration(self) -> tuple[Path, dict[str, Any]]:
+        """The folder of the model with its small files, and its configuration: what is known before weights are there.
+
+        Raises
+        ------
+        ScoringError
+            As :meth:`load`.
+        """
+        from scoring.inference import checkpoint
+
+        model = str(BUNDLED.get(self.model, self.model))
+        # What says whether the model may be loaded is read before its weights are fetched.
+        small = ["config.json", "adapter_config.json", "tokenizer_config.json"]
+        folder = checkpoint.fetched(model, self.revision, small, BUNDLED)
+        return folder, checkpoint.config(folder, model)
+
     def fetched(self) -> tuple[Path, Kind]:
         """The folder of the model, downloaded and checked, and its kind.
 
@@ -105,10 +121,7 @@ class LoadOptions:
         from scoring.inference import checkpoint
 
         model = str(BUNDLED.get(self.model, self.model))
-        # What says whether the model may be loaded is read before its weights are fetched.
-        small = ["config.json", "adapter_config.json", "tokenizer_config.json"]
-        folder = checkpoint.fetched(model, self.revision, small, BUNDLED)
-        config = checkpoint.config(folder, model)
+        folder, config = self.configuration()
         kind = checkpoint.kind(config, model)
         checkpoint.check_code(folder, config, model, self.revision, trusted=self.trust_remote_code)
         folder = checkpoint.fetched(model, self.revision, None)

@@ -43,13 +43,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 import cards.results
 from cards.files import RECORD, file_sha256, put_all, refuse_foreign
 from cards.numbers import Scale, interval
 from cards.packages import PACKAGE
 from cards.text import CardError, cell, for_files, slug
+from scoring.columns import ChangedTexts, blocks, length
 from scoring.report.comparison import comparison, comparison_page
 from scoring.report.headlines import Comparison
 from scoring.report.numbers import by_benchmark, by_metric, facts, marked, methods, scale
@@ -128,7 +128,7 @@ def _shown(
 ) -> tuple[Report, dict[str, Table], dict[str, str]]:
     """What a run may show of itself: the same without secrets and without empty tables."""
     hide = for_files(os.environ)
-    filled: dict[str, Table] = {str(hide(name)): clean_table(table, hide) for name, table in tables.items() if table}
+    filled: dict[str, Table] = {str(hide(name)): ChangedTexts(table, hide) for name, table in tables.items() if table}
     return cleaned(report, hide), filled, {str(hide(name)): str(hide(text)) for name, text in validity.items()}
 
 
@@ -222,7 +222,7 @@ def results(report: Report, tables: Mapping[str, Table], files: Mapping[str, byt
     for name, table in tables.items():
         file = f"examples/{file_name(name)}"
         of_file = {"sha256": hashlib.sha256(files[file]).hexdigest()} if file in files else {}
-        examples[name] = {"file": file, "rows": len(table["id"]), **of_file}
+        examples[name] = {"file": file, "rows": length(table), **of_file}
     return cards.results.text(report, examples)
 
 
@@ -250,16 +250,22 @@ def parquet(benchmark: str, table: Table) -> bytes:
     """
     if "id" not in table:
         raise ScoringError(f"The examples of {benchmark} have no column id; give every example an identifier.")
+    content = io.BytesIO()
+    writer = None
     try:
-        columns = (column.tolist() if column.dtype == object else column for column in table.values())
-        stored = pa.table(dict(zip(table, map(pa.array, columns), strict=True)))
-    except (pa.ArrowException, TypeError, OverflowError) as error:
+        for block in blocks(table):
+            columns = [pa.array(column.tolist() if column.dtype == object else column) for column in block.values()]
+            part = pa.table(dict(zip(block, columns, strict=True)))
+            writer = writer or pq.ParquetWriter(content, part.schema, compression="zstd")
+            writer.write_table(part)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise ScoringError(
             f"The examples of {benchmark} cannot be stored ({error}); give columns of one type and length."
         ) from error
-    file = io.BytesIO()
-    pq.write_table(stored, file, compression="zstd")
-    return file.getvalue()
+    finally:
+        if writer is not None:
+            writer.close()
+    return content.getvalue()
 
 
 def markdown(report: Report) -> str:
@@ -305,11 +311,3 @@ def cleaned(value: Any, hide: Callable[[Any], Any]) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{f.name: cleaned(getattr(value, f.name), hide) for f in fields(value)})
     raise ScoringError(f"The report holds {value!r}, a {type(value).__name__}; use text, numbers, lists and mappings.")
-
-
-def clean_table(table: Table, hide: Callable[[Any], Any]) -> dict[str, NDArray[Any]]:
-    """The table without secrets in its texts."""
-    return {
-        name: np.array([hide(v) for v in column.tolist()], dtype=object) if column.dtype.kind in "OUT" else column
-        for name, column in table.items()
-    }

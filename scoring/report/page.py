@@ -15,6 +15,7 @@ from cards.numbers import Scale, counted, detectable_text, interval, minus
 from cards.sentences import say
 from cards.text import templates
 from scoring import benchmarks
+from scoring.columns import at, length
 from scoring.inference.load_options import BUNDLED
 from scoring.report import numbers
 from scoring.report.context import beside, coverage, next_steps, printed
@@ -48,7 +49,11 @@ def decisive(table: Table, contrast: Contrast | None, count: int = SHOWN) -> lis
     difference = np.where(np.isfinite(first) & np.isfinite(second), first - second, 0.0)
     # Stable, so that the page of the same run is the same on every machine.
     order = np.argsort(-np.abs(difference), kind="stable")[:count]
-    return [_example(table, contrast, row, float(difference[row])) for row in order if difference[row]]
+    # Only these rows are read of a table whose texts are in a file.
+    chosen = [row for row in order if difference[row]]
+    read = [*contrast.numbers, *contrast.sentences, *contrast.about, "prompt", "text"]
+    few = {name: at(table, name, chosen) for name in read if name in table}
+    return [_example(few, contrast, place, float(difference[row])) for place, row in enumerate(chosen)]
 
 
 def _example(table: Table, contrast: Contrast, row: int, difference: float) -> Example:
@@ -135,7 +140,7 @@ def page(
             numbers.methods(estimates.get(name, [])),
             plots.figures(tables.get(name, {}), estimates.get(name, [])),
             decisive(tables.get(name, {}), benchmarks.get(name).contrast if benchmarks.known(name) else None),
-            len(tables[name]["id"]) if name in tables else 0,
+            length(tables[name]) if name in tables else 0,
         )
         for name in names
     ]

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cards import verdict
+from scoring.columns import ChosenRows, SpooledTable, numbered, numbers_first
 from scoring.statistics import intervals
 from scoring.statistics.intervals import Counts, Interval
 from scoring.types import Difference, Estimate, Floats, Group, Metric, ScoringError, Table
@@ -103,8 +104,8 @@ def added_up(items: Sequence[Item], table: Table, codes: NDArray[np.intp]) -> li
         if id(group) not in subsets:
             mask = np.asarray(group.mask, dtype=bool)
             clusters, places = np.unique(codes[mask], return_inverse=True)
-            rows = {name: column[mask] for name, column in table.items()}
-            subsets[id(group)] = Subset(rows, len(places), clusters, places)
+            # The columns are made when a metric reads them, so the groups of a large table take no memory together.
+            subsets[id(group)] = Subset(ChosenRows(table, mask), len(places), clusters, places)
     return [_add_up(metric, subsets[id(group)]) for group, metric in items]
 
 
@@ -280,6 +281,8 @@ def corrected(differences: Sequence[Difference]) -> list[Difference]:
 
 
 def _rows(table: Table) -> int:
+    if isinstance(table, SpooledTable):
+        return table.rows
     lengths = {name: len(column) for name, column in table.items()}
     if len(set(lengths.values())) != 1:
         listed = ", ".join(f"{name} {n}" for name, n in lengths.items()) or "no column"
@@ -295,10 +298,7 @@ def _codes(items: Sequence[Item], table: Table, clusters: NDArray[np.generic]) -
     for group, _ in items:
         if len(group.mask) != rows:
             raise ScoringError(f"The group {group.name} marks {len(group.mask)} rows of {rows}; mark every row.")
-    # Objects of several kinds have no order; strings have.
-    ordered = clusters.astype(str) if clusters.dtype == object else clusters
-    names, codes = np.unique(ordered, return_inverse=True)
-    return codes, len(names)
+    return numbered(clusters)
 
 
 def _check_same_examples(table_a: Table, table_b: Table) -> None:
@@ -495,9 +495,13 @@ def _over_parts(metric: Metric, interval: Interval, value: float, *of: Sums) -> 
 
 def _same(a: Table, b: Table) -> bool:
     """Whether two tables have the same values in every column."""
-    return a.keys() == b.keys() and all(
-        np.array_equal(x, b[name], equal_nan=x.dtype.kind == b[name].dtype.kind == "f") for name, x in a.items()
-    )
+    if a.keys() != b.keys():
+        return False
+    for name in numbers_first(a):
+        x, y = a[name], b[name]
+        if not np.array_equal(x, y, equal_nan=x.dtype.kind == y.dtype.kind == "f"):
+            return False
+    return True
 
 
 def _fields(

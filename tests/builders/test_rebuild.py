@@ -128,7 +128,7 @@ def test_rebuilding_changes_nothing_when_nothing_changed(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["README.md", "data/llm-1/test.parquet"])
-def test_a_damaged_file_is_rebuilt(tmp_path, name):
+def test_a_missing_file_is_rebuilt(tmp_path, name):
     folder, _ = build(tmp_path)
     whole = tree(folder)
     (folder / name).unlink()
@@ -159,8 +159,27 @@ def test_configs_of_another_version_are_not_mixed_in(tmp_path, monkeypatch):
 def test_a_damaged_config_that_cannot_be_rebuilt_is_refused(tmp_path):
     folder, _ = build(tmp_path)
     (folder / "data" / "templates-paper" / "test.parquet").write_bytes(b"")
+    with pytest.raises(BuildError, match=r"templates-paper/test\.parquet was changed since it was built"):
+        build(tmp_path, Profile.clean)
+    (folder / "data" / "templates-paper" / "test.parquet").unlink()
     with pytest.raises(BuildError, match="the files of templates-paper are not as in its manifest"):
         build(tmp_path, Profile.clean)
+
+
+@pytest.mark.fault(90)
+def test_a_parquet_file_that_a_user_edited_is_kept(tmp_path):
+    folder, _ = build(tmp_path)
+    whole, path = tree(folder), folder / "data" / "llm-1" / "test.parquet"
+    pq.write_table(pq.read_table(path).slice(1), path)
+    edited = path.read_bytes()
+    with pytest.raises(
+        BuildError, match=r"test\.parquet was changed since it was built, and would be replaced; move it"
+    ):
+        build(tmp_path)
+    assert path.read_bytes() == edited
+    path.rename(tmp_path / "mine.parquet")
+    build(tmp_path)
+    assert tree(folder) == whole
 
 
 @pytest.mark.fault(7)

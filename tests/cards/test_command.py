@@ -11,7 +11,7 @@ from tests import commands
 from tests.helpers import ROOT
 
 TOKEN = "hf_" + "abcdefghij" * 3 + "0123"
-MODULES = ("builders.push", "cards", "cards.leaderboard", "mitigation.publish", "scoring.rescore")
+MODULES = ("builders.push", "cards", "scoring.commands.leaderboard", "mitigation.publish", "scoring.rescore")
 ALL = (*MODULES, "builders.generate", "builders.rebuild", "mitigation", "pmi", "scoring")
 
 

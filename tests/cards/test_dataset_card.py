@@ -73,7 +73,7 @@ def test_the_body_states_the_facts_of_the_manifest():
         "| stsb | test 364 | MIT | Statements. |",
         "| stsb | test | 2 | row is blank |",
         "- `snli`: snli/test is not available.",
-        "| stsb/test | CC-BY-SA-4.0 | <https://example.org/a.csv>  | two rows | stsb |",
+        "| stsb/test | CC-BY-SA-4.0 | [a.csv](<https://example.org/a.csv>) | two rows | stsb |",
         "rows under it may not be published by others",
         "@article{dong}",
         "@inproceedings{cer}",

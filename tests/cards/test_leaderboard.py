@@ -16,6 +16,7 @@ from cards.leaderboard import DATASETS, entries_of, matrix_rows, page, task_tabl
 from cards.results import COMPARISON, read
 from cards.text import CardError
 from scoring import benchmarks
+from scoring.declared import DECLARED
 from scoring.report.comparison import comparison
 from scoring.report.headlines import headline_changes
 from scoring.statistics.stats import corrected
@@ -27,7 +28,7 @@ from tests.scoring.test_pages import MEASURE, browse
 
 
 def of(*places):
-    return task_tables(entry for place in places for entry in entries_of(place))
+    return task_tables(entry for place in places for entry in entries_of(place, DECLARED))
 
 
 def published(folder, place):
@@ -93,7 +94,8 @@ def test_further_metrics_of_a_run_have_columns_of_their_own(tmp_path):
     metrics = {task: {t.metric for t in tables if t.task == task} for task in ("stsb", "explicit")}
     assert metrics == {"stsb": {"gas", "gld", "add_raw", "ratio_male"}, "explicit": {"labour_correlation", *names}}
     text = page(tables)
-    assert all(f"<small>{name}</small>" in text for name in ("gld", "add_raw", "ratio_male", *names))
+    declared = DECLARED.metrics(RUN, "neutral") | DECLARED.metrics(RUN, "occugender")
+    assert all(f"<small>{declared[name].title}</small>" in text for name in ("gld", "add_raw", "ratio_male", *names))
     assert "1 model, 2 tasks with 8 scores." in text
     assert "Leaderboards of the Hub leave out models with a base model" in text
 
@@ -146,8 +148,9 @@ def test_the_page_needs_nothing_outside_itself_and_can_be_sorted(runs):
 
 def test_a_task_says_how_to_read_its_metric_where_a_run_does(runs, tmp_path):
     shown = Page(page(of(published(runs[0], tmp_path / "worse"), runs[1])))
-    assert shown.texts.count("How to read gas.") == 1
-    assert "How to read" not in page(of(tmp_path / "worse"))
+    reading = DECLARED.metrics(RUN, "neutral")["gas"].reading
+    assert shown.texts.count(reading) == 1
+    assert reading not in Page(page(of(tmp_path / "worse"))).texts
 
 
 def test_the_head_says_by_what_the_rows_are_sorted(runs):
@@ -168,7 +171,7 @@ def test_hostile_names_are_text(tmp_path):
 
 
 def test_the_command_writes_the_page(runs, tmp_path):
-    result = commands.run("cards.leaderboard", *runs, "--out", tmp_path / "page.html")
+    result = commands.run("scoring.commands.leaderboard", *runs, "--out", tmp_path / "page.html")
     assert result.returncode == 0, result.stderr
     assert "org/better" in (tmp_path / "page.html").read_text()
 
@@ -176,7 +179,7 @@ def test_the_command_writes_the_page(runs, tmp_path):
 def test_benchmarks_that_the_page_cannot_show_are_named(runs, tmp_path):
     scores = (estimate(), estimate("occugender", "explicit", "p_male", value=60.0, most=100, ideal=None))
     both = run(tmp_path / "both", model="org/both", estimates=scores)
-    result = commands.run("cards.leaderboard", both, *runs, "--out", tmp_path / "page.html")
+    result = commands.run("scoring.commands.leaderboard", both, *runs, "--out", tmp_path / "page.html")
     assert result.returncode == 0, result.stderr
     left_out = [line for line in result.stdout.splitlines() if line.startswith("Left out")]
     assert left_out == [
@@ -184,7 +187,7 @@ def test_benchmarks_that_the_page_cannot_show_are_named(runs, tmp_path):
         "published task."
     ]
     alone = run(tmp_path / "alone", model="org/alone", estimates=scores[1:])
-    result = commands.run("cards.leaderboard", alone, "--out", tmp_path / "alone.html")
+    result = commands.run("scoring.commands.leaderboard", alone, "--out", tmp_path / "alone.html")
     assert result.returncode == 1
     assert "because it has no value of labour_correlation for a published task. None has a score" in result.stderr
 
@@ -192,12 +195,12 @@ def test_benchmarks_that_the_page_cannot_show_are_named(runs, tmp_path):
 @pytest.mark.fault(86)
 def test_a_full_disk_and_a_page_of_the_user_are_told_as_what_they_are(runs, tmp_path, monkeypatch):
     (tmp_path / "mine.html").write_text("mine")
-    result = commands.run("cards.leaderboard", *runs, "--out", tmp_path / "mine.html")
+    result = commands.run("scoring.commands.leaderboard", *runs, "--out", tmp_path / "mine.html")
     assert result.returncode == 1
     assert "mine.html was not written by this program, or was changed since" in result.stderr
     assert (tmp_path / "mine.html").read_text() == "mine"
     earlier = tmp_path / "earlier.html"
-    assert commands.run("cards.leaderboard", runs[0], "--out", earlier).returncode == 0
+    assert commands.run("scoring.commands.leaderboard", runs[0], "--out", earlier).returncode == 0
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
 
     def full(_):
@@ -205,18 +208,18 @@ def test_a_full_disk_and_a_page_of_the_user_are_told_as_what_they_are(runs, tmp_
 
     monkeypatch.setattr(os, "fsync", full)
     for out in (tmp_path / "page.html", earlier):
-        result = commands.run("cards.leaderboard", *runs, "--out", out)
+        result = commands.run("scoring.commands.leaderboard", *runs, "--out", out)
         assert result.returncode == 1
         assert "cannot be written (No space left on device); choose another --out." in result.stderr
         assert result.stderr.count("\n") == 1
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
     monkeypatch.undo()
-    assert commands.run("cards.leaderboard", *runs, "--out", earlier).returncode == 0
+    assert commands.run("scoring.commands.leaderboard", *runs, "--out", earlier).returncode == 0
     assert earlier.read_bytes() != before["earlier.html"]
 
 
 def test_what_has_no_scores_is_refused_in_a_sentence(tmp_path):
-    result = commands.run("cards.leaderboard", tmp_path, "--out", tmp_path / "page.html")
+    result = commands.run("scoring.commands.leaderboard", tmp_path, "--out", tmp_path / "page.html")
     assert result.returncode == 1
     assert "cannot be read as results" in result.stderr
     assert not (tmp_path / "page.html").exists()
@@ -252,7 +255,7 @@ def test_published_results_of_absurd_depth_or_value_are_one_sentence(tmp_path, t
     file, out = tmp_path / ".eval_results" / "x.yaml", tmp_path / "page.html"
     file.parent.mkdir()
     file.write_text(text)
-    result = commands.run("cards.leaderboard", tmp_path, "--out", out)
+    result = commands.run("scoring.commands.leaderboard", tmp_path, "--out", out)
     assert (result.returncode, result.stderr) == (1, f"error: {file} {told}\n")
     assert not out.exists()
     assert file.read_text() == text
@@ -283,7 +286,7 @@ def hub(tmp_path):
 
 def test_the_results_of_an_organisation_are_read_from_the_hub_and_shown_in_a_space(hub, tmp_path):
     out = tmp_path / "page.html"
-    result = commands.run("cards.leaderboard", "lab", "--out", out, "--space", "lab/bias")
+    result = commands.run("scoring.commands.leaderboard", "lab", "--out", out, "--space", "lab/bias")
     assert result.returncode == 0, result.stderr
     text = out.read_text()
     assert text.index("lab/better") < text.index("lab/worse")
@@ -293,7 +296,7 @@ def test_the_results_of_an_organisation_are_read_from_the_hub_and_shown_in_a_spa
     assert tree["index.html"].data == out.read_bytes()
     assert "sdk: static\napp_file: index.html\n" in tree["README.md"].data.decode()
     before = len(list(hub.repos["space", "lab/bias"].history("main")))
-    assert commands.run("cards.leaderboard", "lab", "--out", out, "--space", "lab/bias").returncode == 0
+    assert commands.run("scoring.commands.leaderboard", "lab", "--out", out, "--space", "lab/bias").returncode == 0
     assert len(list(hub.repos["space", "lab/bias"].history("main"))) == before
 
 
@@ -303,7 +306,7 @@ def test_the_models_of_a_leaderboard_of_the_hub_are_shown_also_those_with_a_base
     card = File(b"---\nlicense: mit\nbase_model: lab/worse\n---\n")
     hub.add("model", "else/where", {**tuned, "README.md": card})
     out = tmp_path / "page.html"
-    result = commands.run("cards.leaderboard", f"org/{PROBES}", "--out", out)
+    result = commands.run("scoring.commands.leaderboard", f"org/{PROBES}", "--out", out)
     assert result.returncode == 0, result.stderr
     assert {"lab/better", "lab/worse", "else/where"} <= set(Page(all_scores(out.read_text())).texts)
     assert "lab/other" not in out.read_text()
@@ -312,10 +315,10 @@ def test_the_models_of_a_leaderboard_of_the_hub_are_shown_also_those_with_a_base
 def test_a_data_set_without_a_leaderboard_is_one_sentence(hub, tmp_path):
     hub.add("dataset", "org/gest", {"README.md": File(b"# GEST")})
     out = "--out", tmp_path / "page.html"
-    result = commands.run("cards.leaderboard", "org/gest", *out)
+    result = commands.run("scoring.commands.leaderboard", "org/gest", *out)
     assert result.returncode == 1
     assert "error: org/gest has no leaderboard on the Hub yet; name models or an organisation." in result.stderr
-    result = commands.run("cards.leaderboard", "org/pronouns", *out)
+    result = commands.run("scoring.commands.leaderboard", "org/pronouns", *out)
     assert "error: org/pronouns is no data set of the Hub that you may read; correct the name." in result.stderr
 
 
@@ -324,7 +327,7 @@ def test_the_data_sets_of_leaderboards_are_those_with_a_benchmark():
 
 
 def test_models_of_the_hub_and_runs_stand_on_one_page(hub, runs, tmp_path):
-    result = commands.run("cards.leaderboard", "lab/better", runs[0], "--out", tmp_path / "page.html")
+    result = commands.run("scoring.commands.leaderboard", "lab/better", runs[0], "--out", tmp_path / "page.html")
     assert result.returncode == 0, result.stderr
     text = (tmp_path / "page.html").read_text()
     assert text.index("lab/better") < text.index("org/worse")
@@ -340,21 +343,21 @@ def test_an_adapter_of_the_hub_stands_below_the_base_model_that_its_card_names(h
     files = {path.relative_to(place).as_posix(): File(path.read_bytes()) for path in place.rglob("*.yaml")}
     hub.add("model", name, files | {"README.md": File(b"---\nlicense: mit\nbase_model: lab/worse\n---\n")})
     out = tmp_path / "page.html"
-    assert commands.run("cards.leaderboard", "lab", "--out", out).returncode == 0
+    assert commands.run("scoring.commands.leaderboard", "lab", "--out", out).returncode == 0
     cells = [text.strip() for text in Page(all_scores(out.read_text())).texts if text.strip()]
     assert cells[cells.index("lab/worse") :][:7] == ["lab/worse", "–", "0.30", name, "–", "0.30 → 0.05", "nearer"]
 
 
 def test_what_is_neither_here_nor_on_the_hub_is_one_sentence(hub, tmp_path, monkeypatch):
     out = "--out", tmp_path / "page.html"
-    result = commands.run("cards.leaderboard", "lab/none", *out)
+    result = commands.run("scoring.commands.leaderboard", "lab/none", *out)
     assert result.returncode == 1
     assert "lab/none is neither a file or folder nor a model of the Hub that you may read" in result.stderr
-    result = commands.run("cards.leaderboard", "a/b/c", *out)
+    result = commands.run("scoring.commands.leaderboard", "a/b/c", *out)
     assert result.returncode == 1
     assert "There is no file or folder a/b/c; name one, or an organisation or model of the Hub." in result.stderr
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    result = commands.run("cards.leaderboard", "lab", *out)
+    result = commands.run("scoring.commands.leaderboard", "lab", *out)
     assert result.returncode == 2
     assert "error: There is no file or folder lab. The Hub cannot be reached (ConnectError); check" in result.stderr
     assert not out[1].exists()
@@ -364,25 +367,16 @@ def test_what_is_neither_here_nor_on_the_hub_is_one_sentence(hub, tmp_path, monk
 def test_a_space_that_is_refused_leaves_the_page_and_is_sent_by_the_next_command(hub, tmp_path, fault):
     out = tmp_path / "page.html"
     hub.faults["POST .*/(commit|create)"] = fault
-    result = commands.run("cards.leaderboard", "lab", "--out", out, "--space", "lab/bias")
+    result = commands.run("scoring.commands.leaderboard", "lab", "--out", out, "--space", "lab/bias")
     assert result.returncode == 2
     assert result.stderr.count("\n") == 1
     assert out.exists()
     hub.faults.clear()
-    assert commands.run("cards.leaderboard", "lab", "--out", out, "--space", "lab/bias").returncode == 0
+    assert commands.run("scoring.commands.leaderboard", "lab", "--out", out, "--space", "lab/bias").returncode == 0
     assert "index.html" in hub.repos["space", "lab/bias"].at("main").tree
 
 
 # The matrix
-
-
-def test_a_score_of_an_included_benchmark_is_coloured_by_the_range_in_its_results(tmp_path):
-    mine = estimate("mine", "all", "new", 4, 3, 5, least=0, most=8)
-    headline = {"mine": {"dataset": "cats", "metric": "new"}}
-    path = run(tmp_path, estimates=(mine,), data={"cats/all/test": "1.0.0 sha256:00"}, headlines=headline)
-    (entry,) = entries_of(path)
-    assert (entry.share, entry.band) == (0.5, 3)
-    assert 'class="band3"' in page(task_tables([entry]))
 
 
 @pytest.fixture
@@ -392,9 +386,9 @@ def compared(tmp_path):
     base = run(tmp_path / "a")
     tuned = run(tmp_path / "b", adapter="fair@abc", estimates=(near,))
     worse = run(tmp_path / "c", adapter="org/worse", estimates=(far,))
-    entry = next(entries_of(worse))
+    entry = next(entries_of(worse, DECLARED))
     apart = replace(entry, model="org/worse", base="org/model", setting="")
-    return task_tables([*entries_of(base), *entries_of(tuned), apart])
+    return task_tables([*entries_of(base, DECLARED), *entries_of(tuned, DECLARED), apart])
 
 
 def test_an_adapter_stands_below_its_base_with_the_change(compared):
@@ -406,7 +400,8 @@ def test_an_adapter_stands_below_its_base_with_the_change(compared):
     assert cells[cells.index("adapter fair") :][:4] == ["adapter fair", "–", "0.25 → 0.10", "nearer"]
     assert cells[cells.index("org/worse") :][:4] == ["org/worse", "–", "0.25 → 0.60", "further"]
     titles = [attrs["title"] for tag, attrs in shown.tags if "title" in attrs]
-    assert "org/model: gas 0.25, 95 % interval 0.20 to 0.31, ideal 0, n 40, reported by its owner" in titles
+    gas = "org/model: Gender attribute score (GAS) 0.25"
+    assert f"{gas}, 95 % interval 0.20 to 0.31, ideal 0, n 40, reported by its owner" in titles
 
 
 def test_a_run_that_was_compared_with_its_base_has_the_paired_change(tmp_path):
@@ -417,7 +412,9 @@ def test_a_run_that_was_compared_with_its_base_has_the_paired_change(tmp_path):
     words = []
     for before in (None, 0.25, 0.75):  # the last is of another base
         if before is not None:
-            COMPARISON.write(near / "compare.json", {"differences": [{**change, "before": before}]})
+            COMPARISON.write(
+                near / "compare.json", {"differences": [{**change, "before": before, "after": before - 0.05}]}
+            )
         texts = [text.strip() for text in Page(all_scores(page(of(base, near)))).texts if text.strip()]
         words.append(texts[texts.index("adapter fair") + 3])
     assert words == ["unclear", "nearer", "unclear"]
@@ -490,13 +487,13 @@ def test_a_leaderboard_and_a_comparison_say_the_same_of_the_same_pairs(seed, tmp
     (tmp_path / "run" / "compare.json").write_text(comparison(compared))
     told = {change.difference.key: change.verdict for change in compared.changes}
     told |= {change.difference.key: change.verdict for change in headline_changes(compared)}
-    rows = matrix_rows([*entries_of(tmp_path / "base"), *entries_of(tmp_path / "run")])
+    rows = matrix_rows([*entries_of(tmp_path / "base", DECLARED), *entries_of(tmp_path / "run", DECLARED)])
     base, row = sorted(rows, key=lambda one: bool(one.setting))
     shown = row.changes(base)
     assert len(shown) >= 5
     by_place = {
         (entry.dataset, entry.task, entry.metric): (entry.benchmark, entry.metric)
-        for entry in entries_of(tmp_path / "run")
+        for entry in entries_of(tmp_path / "run", DECLARED)
     }
     for place, word in shown.items():
         benchmark, metric = by_place[place]

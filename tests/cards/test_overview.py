@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from itertools import pairwise
 
 import pytest
 
@@ -12,8 +13,8 @@ from cards.overview import SHOWN, overview, placed
 from cards.overview.families import place
 from cards.overview.trends import trends
 from cards.results import NAMED_REVISION
-from cards.uploads import declared
 from scoring.benchmarks import get, names
+from scoring.declared import DECLARED
 from tests.cards.made import DIGEST, RUN, estimate, run
 from tests.scoring.test_pages import browse
 
@@ -39,7 +40,7 @@ def all_benchmarks(folder, **changes):
         for group in dict.fromkeys([headline.shown or "first", "second"]):
             config = next((config for config, of in headline.groups.items() if of == group), group)
             data[f"{headline.dataset}/{config}/test"] = f"1.0.0 sha256:{DIGEST}"
-            ideal = declared()[name, headline.metric].ideal
+            ideal = DECLARED.metrics(RUN, name)[headline.metric].ideal
             key = name, headline.group(config), headline.metric
             scores.append(estimate(*key, 0.5, 0.4, 0.6, ideal=ideal, ability=name == "biaske"))
     return run(folder, estimates=tuple(scores), data=data, **changes)
@@ -74,7 +75,9 @@ def measured(folder, text, width):
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_first_view_has_at_most_nine_scores_and_all_are_seen(tmp_path, width):
     places = [all_benchmarks(tmp_path / name, model=name) for name in ("EleutherAI/pythia-6.9b-deduped", "b")]
-    found = measured(tmp_path, page(task_tables(entry for path in places for entry in entries_of(path))), width)
+    found = measured(
+        tmp_path, page(task_tables(entry for path in places for entry in entries_of(path, DECLARED))), width
+    )
     assert found["width"] <= width
     assert max(found["right"]) <= width, "the last column ends inside the page"
     assert found["scroll"] <= 0
@@ -83,17 +86,17 @@ def test_the_first_view_has_at_most_nine_scores_and_all_are_seen(tmp_path, width
 
 
 def test_a_column_is_the_headline_of_a_benchmark_in_words(tmp_path):
-    columns = headline_columns(entries_of(all_benchmarks(tmp_path / "a")))
+    columns = headline_columns(entries_of(all_benchmarks(tmp_path / "a"), DECLARED))
     with_headline = [name for name in names() if get(name).headline]
     assert sorted(column.note.split()[0].rstrip(",") for column in columns) == sorted(with_headline)
     assert {column.title for column in columns} == {get(name).headline.column for name in with_headline}
 
 
-def test_a_run_of_an_earlier_version_has_the_title_of_its_metric(tmp_path):
+def test_a_run_of_an_earlier_version_has_the_title_of_this_one(tmp_path):
     headlines = {"neutral": {"dataset": "gender-neutral-probes", "metric": "gas"}}
     score = estimate(title="Gender score")
-    (column,) = headline_columns(entries_of(run(tmp_path, estimates=(score,), headlines=headlines)))
-    assert (column.title, column.note) == ("Gender score", "neutral stsb, ideal 0")
+    (column,) = headline_columns(entries_of(run(tmp_path, estimates=(score,), headlines=headlines), DECLARED))
+    assert (column.title, column.note) == (get("neutral").headline.column, "neutral stsb, ideal 0")
 
 
 def test_revisions_of_a_model_are_rows_of_their_own_and_adapters_are_below_theirs(tmp_path):
@@ -104,7 +107,7 @@ def test_revisions_of_a_model_are_rows_of_their_own_and_adapters_are_below_their
     tuned = run(
         tmp_path / "tuned", model="org/m", adapter="fair", revision="2" * 40, environment={NAMED_REVISION: "step2"}
     )
-    rows = matrix_rows(entry for path in (*steps, tuned) for entry in entries_of(path))
+    rows = matrix_rows(entry for path in (*steps, tuned) for entry in entries_of(path, DECLARED))
     assert [(one.model, one.setting, one.step) for one in rows] == [
         ("org/m", "", 1.0),
         ("org/m", "", 2.0),
@@ -222,10 +225,10 @@ def test_families_beyond_three_are_in_figures_of_their_own():
 def test_language_ability_has_a_column_that_says_what_was_measured(tmp_path):
     scores = (estimate(), estimate("stereoset", "all", "lms", 80, 75, 85, ideal=100.0, most=100, ability=True))
     data = {**RUN.data, "biaske/stereoset/test": f"1.0.0 sha256:{DIGEST}"}
-    rows = matrix_rows(entries_of(run(tmp_path, estimates=scores, data=data)))
+    rows = matrix_rows(entries_of(run(tmp_path, estimates=scores, data=data), DECLARED))
     assert rows[0].ability.value == 80
-    assert "lms of stereoset" in overview(rows, [SCORE])
-    assert matrix_rows(entries_of(run(tmp_path / "b", estimates=scores[:1])))[0].ability is None
+    assert f"{DECLARED.metrics(RUN, 'stereoset')['lms'].short} of stereoset" in overview(rows, [SCORE])
+    assert matrix_rows(entries_of(run(tmp_path / "b", estimates=scores[:1]), DECLARED))[0].ability is None
 
 
 @pytest.mark.fault(50)
@@ -234,3 +237,22 @@ def test_a_hostile_name_is_text():
     named = ModelRow(hostile, "", "", {KEY: cell(50)}, family=hostile, restriction=hostile)
     other = ModelRow("b", "", "", {KEY: cell(50)}, family=hostile)
     assert hostile not in overview([named, other], [Column(KEY, hostile, hostile)])
+
+
+@pytest.mark.parametrize(
+    ("steps", "first", "last"),
+    [((1, 2, 4, 8, 16, 32), 40, 200), ((0, 100_000, 125_000, 134_000, 140_000, 143_000), 220, 300)],
+    ids=["doubled", "at the end"],
+)
+def test_the_axis_has_the_scale_on_which_neighbours_are_furthest_apart(steps, first, last):
+    (figure,) = trends([placed(row(f"m-step{step}", 50 + n)) for n, step in enumerate(steps)], [SCORE])
+    points = figure.panels[0].lines[0].points
+    assert first < points[1].x < last
+    assert min(after.x - before.x for before, after in pairwise(points)) > 5
+
+
+def test_a_step_is_said_once_and_the_0_of_a_size_is_none():
+    rows = [placed(row("pythia-70m", 50), "step0"), placed(row("pythia-70m-step10", 51))]
+    html = overview(rows, [SCORE])
+    assert "<small>step 0</small>" in html
+    assert "<small>step 10</small>" not in html

@@ -1,79 +1,194 @@
-"""Uploads of others: own ideal values, impossible numbers, long names, and runs that nobody can check."""
+"""Uploads of others: own texts and ideal values, impossible numbers, long names, and runs that nobody can check."""
 
 import json
+import shutil
 from dataclasses import replace
 
-import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from cards import results, uploads
 from cards.evaluation import FOLDER
-from cards.leaderboard import app, entries_of
+from cards.files import file_sha256
+from cards.leaderboard import entries_of
+from cards.results import COMPARISON
 from cards.stored import signed
 from cards.text import CardError
-from scoring import report
+from scoring.__main__ import app as scoring
+from scoring.commands.leaderboard import app
+from scoring.declared import DECLARED
 from tests.cards.made import RUN
+from tests.scoring.made import data_set
+from tests.scoring.test_chat_api import jobs
 from tools.declared_scores import declared_scores
 
-ROWS = 1000
+torch.set_num_threads(1)
 NOTES = "gas of stsb (test): 0.2, 95 % interval 0.1 to 0.25, n 364, ideal 0, range 0 to 1; profile clean; the model"
 
 
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory):
+    """The folder of a run of a bundled model over four jobs."""
+    data, out = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("run")
+    rows = [row for row in jobs() if row["template"] == "explicit"]
+    data_set(data, "occugender", {("explicit", "test"): rows})
+    where = ("--benchmarks", "occugender", "--resamples", "20", "--data", str(data), "--out", str(out))
+    done = CliRunner().invoke(scoring, ["tiny-causal", *where])
+    assert done.exit_code == 0, done.output
+    return out
+
+
 @pytest.fixture
-def run(tmp_path):
-    """The folder of a run with its examples."""
-    table = {"id": np.array([f"e{n}" for n in range(ROWS)], dtype=object)}
-    report.write(tmp_path, RUN, dict.fromkeys(RUN.benchmarks, table), {})
-    return tmp_path
+def run(scored, tmp_path):
+    """A run with its examples, which somebody uploads."""
+    return shutil.copytree(scored, tmp_path / "upload")
 
 
-def uploaded(folder, **changes):
-    """Has somebody change a field of every score, with a right checksum."""
+def uploaded(folder, change):
+    """Has somebody change the results, with a right checksum."""
     path = folder / "results.json"
     content = json.loads(path.read_text())
-    for score in content["estimates"]:
-        score.update(changes)
+    change(content)
     path.write_text(json.dumps(signed(content)))
 
 
+def scores(**changes):
+    """A change of fields of every score."""
+    return lambda content: [score.update(changes) for score in content["estimates"]]
+
+
+def board(*sources):
+    return CliRunner().invoke(app, [*map(str, sources), "--out", str(sources[0] / "page.html")])
+
+
 def refused(folder):
-    done = CliRunner().invoke(app, [str(folder), "--out", str(folder / "page.html")])
+    done = board(folder)
     assert done.exit_code == 1, done.output
     assert done.output.count("\n") == 1
     assert not (folder / "page.html").exists()
     return done.output
 
 
-def test_what_is_declared_is_what_the_registry_has():
+def shown(folder):
+    return list(entries_of(folder, DECLARED))
+
+
+def test_what_is_declared_of_data_sets_is_what_the_registry_has():
     assert uploads.DECLARED.read_text() == declared_scores(), "run python -m tools.declared_scores"
-    by_dataset = {}
-    for entry in json.loads(declared_scores()):
-        of_metric = by_dataset.setdefault((entry["dataset"], entry["metric"]), entry)
-        same = [of_metric[name] == entry[name] for name in ("ideal", "least", "most")]
-        assert all(same) or not entry["dataset"], entry
 
 
 def test_a_run_with_its_examples_is_shown_as_it_is(run):
-    shown = list(entries_of(run))
-    assert shown
-    assert not any(entry.reported for entry in shown)
+    by_key = results.read(run).by_key
+    assert shown(run)
+    for entry in shown(run):
+        score = by_key[entry.benchmark, "explicit", entry.metric]
+        assert (entry.numbers, entry.n, entry.clusters) == (score.numbers, score.n, score.clusters)
+        assert (entry.ideal, entry.least, entry.most) == (score.ideal, score.least, score.most)
+        assert entry.reading == score.reading
+        assert not entry.reported
 
 
 @pytest.mark.fault(92)
 def test_a_run_without_its_examples_is_reported_by_its_owner(run):
     for file in (run / "examples").iterdir():
         file.write_bytes(file.read_bytes()[:-1])
-    assert all(entry.reported for entry in entries_of(run))
-    CliRunner().invoke(app, [str(run), "--out", str(run / "page.html")])
+    assert all(entry.reported for entry in shown(run))
+    assert board(run).exit_code == 0
     assert "reported by its owner" in (run / "page.html").read_text()
 
 
 @pytest.mark.fault(92)
-def test_range_and_direction_are_those_of_this_project(run):
-    before = [(entry.ideal, entry.least, entry.most) for entry in entries_of(run)]
-    uploaded(run, least=-5.0, most=500.0, reading="higher is better")
-    assert [(entry.ideal, entry.least, entry.most) for entry in entries_of(run)] == before
+@pytest.mark.parametrize("content", [b"no Parquet", b""])
+def test_examples_that_cannot_be_counted_are_as_none(content, run):
+    (file,) = (run / "examples").iterdir()
+    file.write_bytes(content)
+    uploaded(run, lambda results: results["examples"]["occugender"].update(sha256=file_sha256(file)))
+    assert all(entry.reported for entry in shown(run))
+
+
+@pytest.mark.fault(92)
+def test_texts_range_and_direction_are_those_of_this_project(run):
+    before = shown(run)
+    forged = {"reading": "higher is better", "title": "Fairness", "short": "fair", "label": "x", "ability": True}
+    uploaded(run, scores(least=-5.0, most=500.0, **forged))
+    uploaded(run, lambda content: content["headlines"]["occugender"].update(column="Most fair", sentence="It is fair."))
+    assert shown(run) == before
+    assert board(run).exit_code == 0
+    page = (run / "page.html").read_text()
+    assert not [text for text in ("higher is better", "Fairness", "Most fair") if text in page]
+
+
+@pytest.mark.fault(92)
+def test_the_number_of_examples_is_counted_in_the_examples(run):
+    before = shown(run)
+    assert {entry.n for entry in before} == {4}
+    uploaded(run, scores(n=1))
+    assert shown(run) == before
+
+
+@pytest.mark.fault(92)
+def test_examples_of_an_earlier_version_of_a_benchmark_are_not_counted(run):
+    uploaded(run, lambda content: content["environment"].update({"benchmark occugender": "0.0.1"}))
+    assert all(entry.reported for entry in shown(run))
+
+
+def renamed(content):
+    """Has the scores be those of a benchmark that this project does not know."""
+    content["headlines"] = {"mine": content["headlines"]["occugender"]}
+    content["examples"] = {"mine": content["examples"]["occugender"]}
+    for estimate in content["estimates"]:
+        estimate.update(benchmark="mine", ideal=0.77, title="Fairness")
+
+
+@pytest.mark.fault(92)
+def test_a_benchmark_that_is_not_known_has_no_ideal_value_and_no_place_among_ours(run):
+    uploaded(run, renamed)
+    assert shown(run)
+    for entry in shown(run):
+        assert entry.reported
+        assert (entry.ideal, entry.band, entry.dataset) == (None, None, "mine (not of this project)")
+        assert not entry.comparable(entry)
+    done = board(run)
+    assert done.exit_code == 0
+    assert (
+        "has scores of mine, not of this project: they are shown without an ideal value and a verdict." in done.output
+    )
+    page = (run / "page.html").read_text()
+    assert "mine (not of this project)" in page
+    assert "Fairness" not in page
+
+
+@pytest.mark.fault(92)
+def test_a_bad_upload_is_left_out_and_the_others_are_shown(run, scored, tmp_path):
+    bad = [shutil.copytree(scored, tmp_path / f"bad-{number}") for number in range(3)]
+    uploaded(bad[0], scores(ideal=0.77))
+    (bad[1] / "results.json").write_text("[")
+    uploaded(bad[2], scores(n=-3))
+    published = tmp_path / "model" / FOLDER
+    published.mkdir(parents=True)
+    (published / "a.yaml").write_text("- dataset: {id: a/b, task_id: c}\n  value: much\n")
+    done = board(run, *bad, published.parent)
+    assert done.exit_code == 0, done.output
+    left = [line for line in done.output.splitlines() if line.startswith("Left out: ")]
+    assert [line.split(": ")[1] for line in left] == [*map(str, bad), str(published.parent)]
+    assert all(line.endswith(".") for line in left)
+    assert (run / "page.html").exists()
+
+
+@pytest.mark.fault(92)
+@pytest.mark.parametrize(
+    "change",
+    [{"p": 1.5}, {"low": 9.0}, {"p_side": -0.1}, {"value": 50.0, "high": 60.0}, {"verdict": "best"}, {"p": 0.4}],
+)
+def test_a_comparison_of_an_upload_with_impossible_numbers_is_refused(change, run):
+    difference = {"benchmark": "occugender", "group": "explicit", "metric": "gender_gap"}
+    difference |= {"before": 60.0, "after": 50.0, "value": -10.0, "low": -12.0, "high": -8.0, "p": 0.01, "p_side": 0.0}
+    difference["verdict"] = "nearer"
+    COMPARISON.write(run / "compare.json", {"differences": [difference]})
+    assert shown(run)
+    COMPARISON.write(run / "compare.json", {"differences": [difference | change]})
+    assert "compare.json has a difference of gender_gap that cannot be" in refused(run)
 
 
 @pytest.mark.fault(92)
@@ -83,14 +198,14 @@ def test_range_and_direction_are_those_of_this_project(run):
         ({"ideal": 0.77}, "is given the ideal value 0.77, and this project declares"),
         ({"n": -3}, "counts -3 examples or clusters, and 0 is the least"),
         ({"clusters": -1}, "counts -1 examples or clusters"),
-        ({"n": 10**9}, f"is of 1000000000 examples, and there are {ROWS}"),
+        ({"n": 10**9}, "is of 1000000000 examples, and there are 4"),
         ({"low": 0.9, "high": 0.1, "value": 0.5}, "has an interval from 0.9 to 0.1"),
         ({"group": "x" * 100_000}, "has a name of 100,000 characters, and 300 are the most"),
         ({"title": "x" * 100_000}, "has a name of 100,000 characters"),
     ],
 )
 def test_impossible_values_of_an_upload_are_one_sentence(changes, sentence, run):
-    uploaded(run, **changes)
+    uploaded(run, scores(**changes))
     assert sentence in refused(run)
 
 
@@ -109,24 +224,12 @@ def test_impossible_values_of_published_results_are_one_sentence(notes, sentence
     folder = tmp_path / "model" / FOLDER
     folder.mkdir(parents=True)
     (folder / "a.yaml").write_text(json.dumps([entry | {"notes": NOTES}]))
-    (shown,) = entries_of(tmp_path / "model")
-    assert shown.reported
+    (one,) = shown(tmp_path / "model")
+    assert one.reported
     (folder / "a.yaml").write_text(json.dumps([entry]))
     with pytest.raises(CardError) as raised:
-        list(entries_of(tmp_path / "model"))
+        shown(tmp_path / "model")
     assert sentence in str(raised.value)
-
-
-def test_a_benchmark_of_another_name_does_not_bring_its_own_ideal_value(run):
-    path = run / "results.json"
-    content = json.loads(path.read_text())
-    name = content["estimates"][0]["benchmark"]
-    content["headlines"] = {"mine": content["headlines"][name]}
-    content["estimates"] = [score for score in content["estimates"] if score["benchmark"] == name]
-    for score in content["estimates"]:
-        score.update(benchmark="mine", ideal=0.77)
-    path.write_text(json.dumps(signed(content)))
-    assert "is given the ideal value 0.77" in refused(run)
 
 
 def test_results_of_a_long_name_are_refused_before_anything_is_shown(tmp_path):

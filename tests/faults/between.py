@@ -64,6 +64,8 @@ class Command:
     between: Callable[[Path, Path], None] = lambda _inputs, _out: None
     #: Added where an input was changed, so that stored answers and not only results are tried.
     again: tuple[str, ...] = ()
+    #: How many changes of each sort ``make trust`` tries, of a command that takes long; None for all.
+    share: int | None = None
     #: Further values of options, by name; None leaves an option out.
     values: dict[str, Any] = field(default_factory=dict)
 

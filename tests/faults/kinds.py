@@ -58,6 +58,7 @@ from scoring import prompts, report, rescore, tables
 from scoring.adapters import facts
 from scoring.adapters.attach import peft_config
 from scoring.adapters.facts import Adapter, AdapterError, Change, Cost
+from scoring.declared import DECLARED
 from scoring.inference import checkpoint
 from scoring.inference.load_options import load
 from scoring.inference.probes import MEASURED
@@ -205,7 +206,7 @@ def stored(folder):
     runs = folder / "run.json", folder / "lm-eval.json", folder / "search.json", folder / "methods.json"
     glue.RUN.write(runs[0], {"key": "k", "task": "rte", "seed": 0, "scores": {"accuracy": 62.5, "f1": math.nan}})
     results = {"hellaswag": HarnessResult({"acc": 0.25, "ppl": math.inf}, {"acc": [0.0, 0.5]}, 2)}
-    zero_shot.store(runs[1], "k", results)
+    zero_shot.store(runs[1], {"model": "m"}, results)
     alignment.FOUND.write(runs[2], {"prompts": [["is a"], ["is a kind", "was a good"]]})
     rows = [{"method": "cda", "reason": "There is no corpus.", "changes": []}, {"method": "dpo", "reason": ""}]
     runs[3].write_bytes(comparison.METHODS.content({"model": "m", "measured": {"limit": 5}, "methods": rows}))
@@ -223,7 +224,7 @@ def stored(folder):
     runs = *runs, *estimates, folder / "compare.json", network, sweep
     readers = (
         lambda: repr(glue._stored(runs[0], "k")),
-        lambda: repr(zero_shot.stored(runs[1], "k")),
+        lambda: repr(zero_shot.stored(runs[1], {"model": "m"})),
         lambda: repr(alignment.FOUND.read(runs[2], lambda content: content["prompts"], MitigationError)),
         lambda: repr((comparison.measured_before(folder), comparison.reasons_before(folder))),
         lambda: repr(published.read(estimates[0])),
@@ -330,7 +331,7 @@ def foreign_files(folder):
         **{name: lambda name=name: count([folder / name], gendered=["she", "he"], jobs=1) for name in counted},
         "scores.csv": lambda: rescore.rescore("unstereo", folder / "scores.csv", folder, 5, 0),
         "prompt.json": lambda: prompts.read(folder / "prompt.json"),
-        FOLDER: lambda: page(task_tables(entries_of(scores.parent))),
+        FOLDER: lambda: page(task_tables(entries_of(scores.parent, DECLARED))),
     }
     files = {name: (folder / name,) for name in readers} | {FOLDER: tuple(sorted(scores.iterdir()))}
     errors = ScoringError, PmiError, CardError

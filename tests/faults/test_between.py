@@ -13,7 +13,7 @@ from tests.faults.twice import COMMANDS
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is of Linux")
 #: Files that a command must be seen to open, some of them by libraries in other languages.
 SEEN = {
-    "generate": {"words.txt"},
+    "generate": {"words.txt", "address"},
     "pmi count, resumed": {"corpus/a.txt", "corpus/b.jsonl"},
     "score": {"model/model.safetensors", "model/tokenizer.json", "data/occugender/data/explicit/test.parquet"},
     "score, served model": {"model/tokenizer.json", "weights"},

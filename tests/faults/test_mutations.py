@@ -33,7 +33,7 @@ WRITERS = {
     "cards.__main__.main": SHOWN,
     "cards.draw": SHOWN,
     "cards.files": "the writers themselves",
-    "cards.leaderboard.main": SHOWN,
+    "cards.leaderboard.make": SHOWN,
     "cards.options.start": "the null device, in place of a stream that the shell closed",
     "cards.stored": "each kind of cards.stored.KINDS",
     "mitigation.publish": "a copy that is sent to the Hub and removed",

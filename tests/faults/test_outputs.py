@@ -19,7 +19,7 @@ from builders.builder import Profile, build_datasets
 from builders.dataset import BuildError
 from builders.folders import replace_folder, scratch_beside
 from builders.sources.fetch import Fetcher
-from cards.files import RECORD, locked, put_all
+from cards.files import RECORD, locked, put, put_all
 from mitigation import comparison
 from mitigation.adapters.write import check_target
 from mitigation.adapters.write import text as facts_text
@@ -140,20 +140,28 @@ def test_folders_of_the_user_with_the_names_of_an_adapter_and_its_steps_are_refu
         (folder / "made" / "thesis.tex").write_text("years")
         with pytest.raises(MitigationError, match=r"made/thesis\.tex was not written by this program"):
             check(folder)
+    # Other programs leave locks too, and a mark without its checksum is no signature.
+    for name in (".lock", "steps.txt"):
+        (tmp_path / "adapter-work" / name).write_text("The steps of a run of probes mitigate.\n")
+        with pytest.raises(MitigationError, match=r"made/thesis\.tex was not written by this program"):
+            check_work_folder(tmp_path / "adapter-work")
+    put(tmp_path / "adapter-work" / "steps.txt", b"steps", tmp_path / "adapter-work" / ".sha256")
+    check_work_folder(tmp_path / "adapter-work")
     (tmp_path / "adapter" / "mitigation.json").write_text('{"files": {"losses.json": ""}}')
     with pytest.raises(MitigationError, match=r"made/thesis\.tex was not written by this program"):
         check_target(tmp_path / "adapter")
 
 
-#: Makes the hidden folder beside the target of a merge, and is killed in it.
+#: Makes the hidden folder beside the target of a merge, and waits in it until it is killed.
 KILLED = """
-import os, signal, sys
+import sys
 from pathlib import Path
 from builders.folders import scratch_beside
 with scratch_beside(Path(sys.argv[1])) as folder:
     (folder / "made").mkdir()
     (folder / "made" / "model.safetensors").write_bytes(b"half")
-    os.kill(os.getpid(), signal.SIGKILL)
+    print("made", flush=True)
+    sys.stdin.read()
 """
 
 
@@ -164,13 +172,17 @@ def test_killed_runs_leave_no_hidden_folder_after_the_next_one(tmp_path):
     for name in mine:
         (tmp_path / name).mkdir()
         (tmp_path / name / "mine.txt").write_text("mine")
-    left = set()
-    for _ in range(3):
-        done = subprocess.run([sys.executable, "-c", KILLED, str(target)], cwd=ROOT, check=False)
-        assert done.returncode == -signal.SIGKILL
-        (new,) = {path.name for path in tmp_path.iterdir()} - set(mine)
-        left.add(new)
-    assert len(left) == 3
+    command = [sys.executable, "-c", KILLED, str(target)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    # Ten at one time, so that none removes the folder of another one before it is killed.
+    runs = [subprocess.Popen(command, cwd=ROOT, **pipes) for _ in range(10)]
+    for run in runs:
+        assert run.stdout.readline() == b"made\n"
+    for run in runs:
+        run.kill()
+        run.communicate()
+        assert run.returncode == -signal.SIGKILL
+    assert len({path.name for path in tmp_path.iterdir()} - set(mine)) == 10
     with scratch_beside(target) as first, scratch_beside(target) as second:
         assert {path.name for path in tmp_path.iterdir()} == {*mine, first.name, second.name}
     assert {path.name for path in tmp_path.iterdir()} == set(mine)

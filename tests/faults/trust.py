@@ -29,6 +29,34 @@ def heading(*columns):
     print("| --- |" + " --: |" * (len(columns) - 1), flush=True)
 
 
+def files_text(kinds, harmless):
+    """The figure of changed files in SECURITY.md; ``harmless`` is the word for changes that are no fault."""
+    total = {end: sum(row[end] for row in kinds.values()) for end in ("changes", *ENDS)}
+    return (
+        f"{len(kinds)} kinds, {total['changes']:,} changes: {total['sentence']:,} sentences, {total['harmless']:,} "
+        f"{harmless}, {total['silent']} silent, {total['traceback']} tracebacks, {total['hang']} hangs"
+    )
+
+
+def commands_text(commands):
+    """The figure of changes between two commands in SECURITY.md."""
+    rows = [rows[change] for rows in commands.values() for change in between.CHANGES]
+    total = {end: sum(row[end] for row in rows) for end in ("changes", *between.ENDS)}
+    return (
+        f"{len(commands)} commands, {total['changes']:,} changes: {total['fresh']:,} as fresh, {total['sentence']:,} "
+        f"sentences, {total['silent']} silent, {total['traceback']} tracebacks"
+    )
+
+
+def commands_table(commands):
+    """The table of changes between two commands in SECURITY.md."""
+    lines = [f"| command | {' | '.join(between.CHANGES)} |", "| --- | --- | --- | --- |"]
+    for name, rows in commands.items():
+        cells = [f"{rows[change]['fresh']} fresh, {rows[change]['sentence']} sentences" for change in between.CHANGES]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def kind_row(name, number):
     """How changes of a kind of file end, and what must not be."""
     with tempfile.TemporaryDirectory() as folder:
@@ -41,9 +69,8 @@ def kind_row(name, number):
 def command_rows(name, number):
     """How changes between two runs of a command end, by what is changed, and what must not be."""
     with tempfile.TemporaryDirectory() as folder:
-        ends, faults, read = between.measure(
-            twice.COMMANDS[name], name, Path(folder), number=max(1, number // PER_BYTE)
-        )
+        command, times = twice.COMMANDS[name], max(1, number // PER_BYTE)
+        ends, faults, read = between.measure(command, name, Path(folder), share=command.share, number=times)
     rows = {change: {"changes": sum(of.values()), **of} for change, of in ends.items()}
     for change, row in rows.items():
         print(f"| {name} | {change} | " + " | ".join(f"{value:,}" for value in row.values()) + " |", flush=True)
@@ -72,6 +99,7 @@ def main(number, *names):
     content = {
         "kinds": {name: kinds[name] for name in KINDS if name in kinds},
         "commands": {name: commands[name] for name in twice.COMMANDS if name in commands},
+        "before": before.get("before", {}),  # what the same changes led to in an earlier commit
     }
     TABLE.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     print(*faults, sep="\n")

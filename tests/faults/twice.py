@@ -6,11 +6,11 @@ import shutil
 from contextlib import contextmanager
 
 import builders.rebuild
-import cards.leaderboard
 import mitigation.__main__
 import pmi.__main__
 import scoring.api
 import scoring.commands.compare
+import scoring.commands.leaderboard
 import scoring.commands.score
 import scoring.rescore
 from builders import generate
@@ -20,6 +20,7 @@ from cards import results
 from mitigation.api import Options
 from mitigation.recipe import setting_options
 from mitigation.recipes import get
+from mitigation.run import WITHOUT_EFFECT
 from pmi.counting.counts import Counts
 from scoring.adapters import facts
 from scoring.inference.load_options import BUNDLED, LoadOptions
@@ -48,17 +49,28 @@ class Address:
 def words(folder):
     folder.mkdir(parents=True)
     (folder / "words.txt").write_text("umbrella\nbridge\n")
+    (folder / "address").write_text("1")
+
+
+def other_script(body, number):
+    """What another model says under the same name."""
+    return script(body, number).replace("packed", "carried").replace("sold", "lost")
 
 
 @contextmanager
-def chat_writer(_inputs):
-    with openai_server.serving(script) as server:
-        Address.one = server.url
+def chat_writers(_inputs):
+    with openai_server.serving(script) as one, openai_server.serving(other_script) as other:
+        Address.one, Address.other = one.url, other.url
         yield
 
 
+def address(inputs):
+    """The address of a server, which is in a file, so that a changed byte is another server."""
+    return Address.one if (inputs / "address").read_text() == "1" else Address.other
+
+
 def generated(inputs, out):
-    given = ["--words", inputs / "words.txt", "--no-they", "--count", "1", "--base-url", Address.one]
+    given = ["--words", inputs / "words.txt", "--no-they", "--count", "1", "--base-url", address(inputs)]
     return ["unstereo", *given, "--model", "m", "--out", out]
 
 
@@ -187,8 +199,7 @@ def chat_servers(_inputs):
 
 
 def sampled(inputs, out):
-    url = Address.one if (inputs / "address").read_text() == "1" else Address.other
-    given = ["--chat-api", "--base-url", url, "--model-name", "m", "--samples", "2"]
+    given = ["--chat-api", "--base-url", address(inputs), "--model-name", "m", "--samples", "2"]
     return [*given, *SCORED, "--data", inputs / "data", "--out", out]
 
 
@@ -272,7 +283,9 @@ def adapter(out, _said):
     made = facts.read(out / "adapter")
     weights = (out / "adapter" / "adapter_model.safetensors").read_bytes().hex()
     changes = [[c.benchmark, c.group, c.metric, *c.before, *c.after] for c in made.changes]
-    return [weights, made.base, made.revision, dict(made.settings), dict(made.data), changes]
+    # A setting of memory is the one that it was made with.
+    settings = {name: value for name, value in made.settings.items() if name not in WITHOUT_EFFECT}
+    return [weights, made.base, made.revision, settings, dict(made.data), changes]
 
 
 SCORE = (Settings, LoadOptions)
@@ -287,7 +300,7 @@ COMMANDS = {
         generated,
         rows,
         (pipelines.get("unstereo").settings, RunOptions),
-        chat_writer,
+        chat_writers,
         values={"model": "n", "base_url": None},
     ),
     "pmi count, resumed": Command(pmi.__main__.app, corpus, counted, counts, between=interrupted),
@@ -331,7 +344,7 @@ COMMANDS = {
         values=OF_SCORE | {"chat_api": None, "samples": 3, "temperature": 0.5, "seed": 3},
     ),
     "compare": Command(scoring.commands.compare.app, runs, compared, comparison, (scoring.commands.compare.main,)),
-    "leaderboard": Command(cards.leaderboard.app, runs, listed, board, (cards.leaderboard.main,)),
+    "leaderboard": Command(scoring.commands.leaderboard.app, runs, listed, board, (scoring.commands.leaderboard.main,)),
     "rescore": Command(scoring.rescore.app, score_file, rescored, printed, (scoring.rescore.main,)),
     "mitigate": Command(
         mitigation.__main__.app,
@@ -339,6 +352,7 @@ COMMANDS = {
         mitigated,
         adapter,
         (Options, setting_options(get(RECIPE).profiles)),
+        share=6,
         values={"profile": "paper", "quantize": None, "dtype": "float32", "benchmarks": "neutral"},
     ),
 }

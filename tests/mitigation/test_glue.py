@@ -7,6 +7,7 @@ import math
 import sys
 from dataclasses import replace
 from importlib import import_module
+from types import SimpleNamespace
 
 import datasets
 import numpy as np
@@ -394,3 +395,22 @@ def test_zero_shot_tasks_run_before_and_after_and_once(folders, tmp_path, monkey
     monkeypatch.setattr(zero_shot, "measure", None)
     again = CliRunner().invoke(app, command)
     assert again.exit_code == 0, again.output
+    # The files of further tasks are a part of the key, so a changed one is asked anew.
+    monkeypatch.setattr(zero_shot, "measure", lambda *_: pytest.fail("asked"))
+    with (tmp_path / "tasks" / "made_words.yaml").open("a") as file:
+        file.write("# changed\n")
+    with pytest.raises(pytest.fail.Exception, match="asked"):
+        CliRunner().invoke(app, command, catch_exceptions=False)
+
+
+def test_the_key_of_a_run_has_all_that_it_depends_on_and_not_the_number_of_seeds():
+    models = {"options": SimpleNamespace(model="m"), "revision": "r", "files": "f", "digest": "", "effect": Effect.NONE}
+    data = SimpleNamespace(task=SimpleNamespace(name="rte"), digest="d")
+    key = glue.run_key(SimpleNamespace(**models), data, GlueSettings(seeds=3), 0)
+    assert key == glue.run_key(SimpleNamespace(**models), data, GlueSettings(seeds=5), 0)
+    others = [glue.run_key(SimpleNamespace(**models), SimpleNamespace(task=data.task, digest="e"), GlueSettings(), 0)]
+    changed = [models | {name: "other"} for name in ("revision", "files", "digest", "effect")]
+    others += [glue.run_key(SimpleNamespace(**one), data, GlueSettings(), 0) for one in changed]
+    others.append(glue.run_key(SimpleNamespace(**models), data, GlueSettings(), 1))
+    others.append(glue.run_key(SimpleNamespace(**models), data, GlueSettings(epochs=9), 0))
+    assert not [other for other in others if other == key]

@@ -15,6 +15,7 @@ from cards.evaluation import published_results
 from cards.results import read as read_run
 from scoring import benchmarks, rescore
 from scoring.__main__ import app
+from scoring.declared import DECLARED
 from scoring.types import ScoringError
 from tests.helpers import ROOT
 from tests.scoring import models
@@ -136,6 +137,7 @@ def test_a_benchmark_and_its_metric_in_one_file_are_in_every_output(file, tmp_pa
             "unclear": "",
             "side": "",
             "task": None,
+            "no_task": "",
         }
     }
     assert result["environment"]["benchmark of_cats"] == "0.1.0"
@@ -148,7 +150,7 @@ def test_a_benchmark_and_its_metric_in_one_file_are_in_every_output(file, tmp_pa
     assert "most decisive examples" in page
     assert (out / "examples" / "of_cats.parquet").is_file()
 
-    (entry,) = leaderboard.entries_of(out)
+    (entry,) = leaderboard.entries_of(out, DECLARED)
     assert (entry.dataset, entry.task, entry.metric) == ("cats", "all", "cat_rate")
     assert "cat_rate" in leaderboard.page(leaderboard.task_tables([entry]))
 

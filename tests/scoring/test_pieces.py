@@ -5,7 +5,7 @@ import json
 import pytest
 
 import scoring
-from scoring import answering, language, tables
+from scoring import answering, columns, language, tables
 from scoring.inference.store import Places, Store
 from scoring.types import Option, Request, Response
 from tests.scoring.made import data_set
@@ -47,6 +47,18 @@ def test_a_run_in_many_pieces_has_the_numbers_of_one_piece(data, monkeypatch):
         }
 
 
+def test_without_exact_pieces_change_numbers_by_rounding_alone(data, monkeypatch):
+    results = []
+    for characters in (300, 10**9):
+        monkeypatch.setattr(answering.pieces, "__defaults__", (characters,))
+        found = scoring.evaluate("tiny-causal", data=data, resamples=50, device="cpu", dtype="float32")
+        results.append({score.key: score.value for score in found.report.estimates})
+    one, other = results
+    assert one.keys() == other.keys()
+    for key, value in one.items():
+        assert value == pytest.approx(other[key], rel=1e-3, abs=1e-3, nan_ok=True), key
+
+
 def request(number, length):
     return Request(str(number), "x" * length)
 
@@ -82,7 +94,7 @@ def test_questions_are_made_when_they_are_asked():
 )
 def test_columns_in_blocks_are_those_of_all_lines_at_once(lines, monkeypatch):
     whole = tables.as_table(lines)
-    monkeypatch.setattr(tables.Columns, "LINES", 2)
+    monkeypatch.setattr(columns.Columns, "LINES", 2)
     blocks = tables.as_table(lines)
     for name, column in whole.items():
         assert blocks[name].dtype == column.dtype

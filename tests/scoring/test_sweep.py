@@ -3,19 +3,19 @@
 import shutil
 import threading
 import weakref
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
 
 import scoring
-from scoring import run
+from scoring import answering, benchmarks, prompts, run
 from scoring.__main__ import app
 from scoring.engines import Call
 from scoring.inference.load_options import BUNDLED, LoadOptions
-from scoring.inference.model import Model
 from scoring.report import read
 from scoring.sweep import calls, names
-from scoring.types import ScoringError
+from scoring.types import Request, ScoringError
 from tests.scoring.made import data_set
 from tests.scoring.test_run import job_rows, pairs
 
@@ -75,10 +75,67 @@ def test_models_that_fail_are_named_and_the_others_have_the_numbers_that_they_ha
     table = swept.table()
     assert set(table["model"]) == set(swept.runs)
 
-    # The same call goes on: nothing that was answered is asked again.
-    monkeypatch.setattr(Model, "_score", None)
+    # The same call goes on: a model that is finished is known by its files, and only the others are looked at again.
+    monkeypatch.setattr(LoadOptions, "load", None)
     again = scoring.evaluate(models, out=tmp_path / "all", **about)
     assert list(again.runs) == list(swept.runs)
+    assert list(again.failed) == list(swept.failed)
+
+
+def test_a_model_is_finished_until_something_that_its_results_depend_on_changes(data, models, tmp_path, monkeypatch):
+    folder = tmp_path / "model"
+    shutil.copytree(models[0], folder)
+    about = {"data": data, "device": "cpu", "benchmarks": "occugender", "overwrite": False, "out": tmp_path / "all"}
+    loaded = []
+    load = LoadOptions.load
+    monkeypatch.setattr(LoadOptions, "load", lambda options: loaded.append(options) or load(options))
+
+    def swept(**more):
+        loaded.clear()
+        found = scoring.evaluate([str(folder)], **{"resamples": 50, **about, **more})
+        return len(loaded), found
+
+    assert swept()[0] == 1
+    assert swept()[0] == 0
+    assert swept(overwrite=True)[0] == 1
+    # Another setting is refused in the folder of the first, as for one model, and is no finished model.
+    assert swept(resamples=60)[1].failed
+    assert swept()[0] == 0
+    (place,) = (tmp_path / "all").iterdir()
+    report_file = place / "results.json"
+    report_file.write_text(report_file.read_text().replace('"resamples": 50', '"resamples": 51'))
+    assert swept()[0] == 1
+    config = folder / "generation_config.json"
+    config.write_text('{"do_sample": false}')
+    assert swept()[0] == 1
+
+
+def test_questions_are_made_once_for_a_tokenizer_and_format(data, models, tmp_path, monkeypatch):
+    made = []
+    question = answering.Asker.question
+    monkeypatch.setattr(
+        answering.Asker, "question", lambda self, *given: made.append(given[1]["id"]) or question(self, *given)
+    )
+    about = {"data": data, "resamples": 50, "device": "cpu", "exact": True}
+    both = scoring.evaluate([models[0], models[3]], out=tmp_path / "all", **about)
+    count = len(made)
+    assert count == len(set(made))
+    alone = scoring.evaluate(models[3], **about)
+    assert len(made) == 2 * count
+    assert numbers(both[models[3]].report) == numbers(alone.report)
+
+
+def test_questions_that_depend_on_the_name_of_a_model_are_those_of_the_model(data, tmp_path):
+    """The published form of unstereo pads sentences for all but some names of models."""
+    model = answering.SharedQuestions()
+    engine = LoadOptions("tiny-causal", device="cpu").load()
+    (part,) = run.read([benchmarks.get("unstereo")], str(data), "clean")
+    asker = answering.Asker("paper", prompts.get("plain"))
+    noted = replace(part.benchmark, requests=lambda profile, row, context: iter([Request(row["id"], context.model)]))
+    for name in ("one", "two", "one"):
+        engine.name = name
+        asked = list(model.of(asker, [(noted, part.splits)], engine))
+        assert {request.context for question in asked for request in question.requests.values()} == {name}
 
 
 def test_the_command_says_at_the_end_which_models_failed_and_why(data, models, tmp_path):

@@ -2,6 +2,7 @@
 
 import datasets
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from scoring import tables
@@ -91,7 +92,7 @@ def test_an_organisation_of_the_hub_is_asked_for_the_config_split_and_revision(m
 
 
 def test_text_that_is_not_on_the_hub_is_restored_and_its_licence_named(monkeypatch, folder):
-    whole = tables.load(folder, "made", "one", "test").whole
+    whole = pq.read_table(tables.load(folder, "made", "one", "test").whole.path)
     hashed = datasets.Dataset.from_list([{"id": row["id"], "statement_sha256": "0"} for row in ROWS])
     monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: hashed)
     monkeypatch.setattr(tables, "restored", lambda table, name, config: whole)

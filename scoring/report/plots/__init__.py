@@ -9,6 +9,7 @@ mathematics or markup.
 
 from collections.abc import Callable, Sequence
 
+from scoring.columns import length
 from scoring.report.plots import stereotypes
 from scoring.report.plots.draw import Figure, Key, Panel
 from scoring.report.plots.fairness import fairness, preference
@@ -29,5 +30,5 @@ PLOTS: tuple[tuple[frozenset[str], Callable[[Table], Figure]], ...] = (
 
 def figures(table: Table, estimates: Sequence[Estimate] = ()) -> list[Figure]:
     """The plots that a table has the columns for, after those of the estimates."""
-    drawings = [draw(table) for columns, draw in PLOTS if columns <= table.keys() and len(table["id"])]
+    drawings = [draw(table) for columns, draw in PLOTS if columns <= table.keys() and length(table)]
     return [figure for figure in (stereotypes.scores(estimates), *drawings) if figure.panels]

@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from cards.draw import PALETTE, canvas, image, styled
+from scoring.columns import length
 from scoring.types import Floats, Table
 
 #: What matplotlib is told to draw with, and what the page replaces it by.
@@ -145,9 +146,14 @@ def parts(table: Table, *columns: str) -> list[tuple[str, NDArray[np.bool_]]]:
     Columns the table lacks are left out; without any, all rows are one part with an empty name.
     """
     present = [table[c] for c in columns if c in table]
-    names = [" · ".join(dict.fromkeys(str(v) for v in row if v != "")) for row in zip(*present, strict=True)]
+    known: dict[tuple[Any, ...], str] = {}
+    names = []
+    for row in zip(*present, strict=True):
+        if row not in known:
+            known[row] = " · ".join(dict.fromkeys(str(value) for value in row if value != ""))
+        names.append(known[row])
     if not names:
-        return [("", np.ones(len(table["id"]), dtype=bool))]
+        return [("", np.ones(length(table), dtype=bool))]
     array = np.array(names, dtype=object)
     return [(name, np.asarray(array == name, dtype=bool)) for name in dict.fromkeys(names)]
 

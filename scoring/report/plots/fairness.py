@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from cards.draw import DOTTED
+from scoring.columns import length
 from scoring.report.plots import draw
 from scoring.types import Floats, Table
 
@@ -57,14 +58,14 @@ def fairness(table: Table) -> draw.Figure:
 
 def _curves(table: Table) -> list[tuple[float | None, tuple[str, tuple[float, ...]]]]:
     """The thresholds that any row reaches, with their lines."""
-    everything = np.ones(len(table["id"]), dtype=bool)
+    everything = np.ones(length(table), dtype=bool)
     pairs = zip(THRESHOLDS, _LINES, strict=True)
     return [(t, line) for t, line in pairs if t is None or len(within(table, everything, t))]
 
 
 def _reach(table: Table) -> int:
     """The ε at which nearly all pairs are within it, from 2 to 6; the same for every data set."""
-    size = np.abs(within(table, np.ones(len(table["id"]), dtype=bool), None))
+    size = np.abs(within(table, np.ones(length(table), dtype=bool), None))
     return min(max(math.ceil(np.quantile(size, 0.99)), 2), 6) if len(size) else 2
 
 

@@ -1,0 +1,187 @@
+"""Many models: memory of equal ones, a sweep of twenty families, and pages of a hundred runs.
+
+``python -m benchmarks.many memory|families|hundred`` measures one of them and writes it into ``many.json``.
+
+``memory`` scores one network, and then it and copies of it with one command, each command a process of its own.
+``families`` scores 20 small networks of different families with random weights with one command, and then again; two of
+them cannot be loaded. ``hundred`` makes a hundred runs of one, whose answers it changes by chance, and times ``probes
+compare`` and ``probes leaderboard`` of all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from benchmarks.machine import describe, measure
+
+RESULT = Path(__file__).with_name("many.json")
+FAMILIES = {
+    "causal": "gpt2 llama opt gpt_neox bloom mistral gpt_neo qwen2 olmo granite starcoder2 stablelm phi cohere".split(),
+    "masked": "bert distilbert electra albert".split(),
+}
+RUNS = 100
+Data = Annotated[Path, typer.Option(help="Folder of built data sets.")]
+app = typer.Typer(add_completion=False)
+
+
+def kept(name: str, found: dict[str, Any]) -> None:
+    """Writes a measurement beside the others."""
+    known = json.loads(RESULT.read_text()) if RESULT.is_file() else {}
+    known[name] = found | {"machine": describe("torch", "transformers"), "note": "with other work beside"}
+    RESULT.write_text(json.dumps(known, indent=1) + "\n")
+    print(json.dumps(known[name], indent=1))
+
+
+def score(models: list[str], out: Path, data: Path, *more: str) -> list[str]:
+    """The command for some models."""
+    about = ["--data", str(data), "--out", str(out), "--device", "cpu", *more]
+    return [sys.executable, "-m", "probes", "score", *models, *about]
+
+
+@app.command()
+def memory(
+    data: Data = Path("output"),
+    limit: Annotated[int, typer.Option(help="Rows of each split.")] = 40,
+    width: Annotated[int, typer.Option(help="Width of the network.")] = 768,
+) -> None:
+    """The peak memory of one, two and three equal models."""
+    import torch
+    from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+    from scoring.inference.load_options import BUNDLED
+
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        tokenizer = AutoTokenizer.from_pretrained(BUNDLED["tiny-causal"])
+        torch.manual_seed(0)
+        sizes: dict[str, Any] = {
+            "hidden_size": width,
+            "intermediate_size": 2 * width,
+            "num_hidden_layers": 8,
+            "num_attention_heads": 12,
+        }
+        network = LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), max_position_embeddings=256, **sizes))
+        found["weights_mb"] = round(sum(weight.numel() for weight in network.parameters()) * 4 / 1e6)
+        models = [str(folder / f"model-{number}") for number in range(3)]
+        network.save_pretrained(models[0])
+        tokenizer.save_pretrained(models[0])
+        del network
+        for copy in models[1:]:
+            shutil.copytree(models[0], copy)
+        given = (
+            "--limit",
+            str(limit),
+            "--benchmarks",
+            "occugender,stereoset,unstereo,crows_pairs",
+            "--resamples",
+            "1000",
+        )
+        for count in (1, 2, 3):
+            # A folder for all of them, as of a sweep, also where there is one model.
+            found[f"{count} models"] = measure(score(models[:count], folder / f"runs-{count}", data, *given))
+    for count in (2, 3):
+        ratio = found[f"{count} models"]["peak_mb"] / found["1 models"]["peak_mb"]
+        found[f"peak of {count} above one, %"] = round(100 * (ratio - 1), 1)
+    kept("memory", found)
+
+
+@app.command()
+def families(data: Data = Path("output"), limit: Annotated[int, typer.Option(help="Rows of each split.")] = 5) -> None:
+    """Twenty small networks of different families, of which two cannot be loaded, with one command; then again."""
+    from benchmarks.random_networks import random_network, tokenizer_of
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        models = []
+        for kind, names in FAMILIES.items():
+            for family in names:
+                random_network(family, kind, 1).save_pretrained(folder / family)
+                tokenizer_of(kind).save_pretrained(folder / family)
+                models.append(family)
+        # One lacks its weights, and the configuration of the other is cut.
+        for family, copy in (("gpt2", "no-weights"), ("llama", "cut-configuration")):
+            shutil.copytree(folder / family, folder / copy)
+            models.insert(3 * len(copy) % len(models), copy)
+        (folder / "no-weights" / "model.safetensors").unlink()
+        config = folder / "cut-configuration" / "config.json"
+        config.write_bytes(config.read_bytes()[:100])
+        (folder / "models.txt").write_text("".join(f"{model}\n" for model in models))
+        asked = (
+            "--models",
+            "models.txt",
+            "--limit",
+            str(limit),
+            "--benchmarks",
+            "occugender,unstereo,crows_pairs,gest",
+        )
+        command = score([], Path("runs"), data.absolute(), *asked)
+        found: dict[str, Any] = {"models": len(models)}
+        for turn in ("first", "again"):
+            done = subprocess.run(
+                [*command, "--resamples", "200"], cwd=folder, capture_output=True, text=True, check=False
+            )
+            printed = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+            found[turn] = {"exit_status": done.returncode, "printed": printed}
+    kept("families", found)
+
+
+@app.command()
+def hundred(
+    data: Data = Path("output"),
+    limit: Annotated[int | None, typer.Option(help="Rows of each split; by default all.")] = None,
+) -> None:
+    """``probes compare`` and ``probes leaderboard`` of a hundred runs."""
+    import scoring
+    from scoring import benchmarks
+    from scoring.run import estimate
+
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        asked = {"benchmarks": "stereoset,crows_pairs,occugender,unstereo", "ways": "likelihood,text", "limit": limit}
+        base = scoring.evaluate("tiny-causal", data=data, device="cpu", resamples=1000, **asked)
+        found["rows"] = {name: len(table["id"]) for name, table in base.tables.items()}
+        draw = np.random.default_rng(0)
+        runs = []
+        for number in range(RUNS):
+            tables = {}
+            scores = []
+            for benchmark, table in base.tables.items():
+                changed = {name: _changed(column, draw) for name, column in table.items()}
+                tables[benchmark] = changed
+                scores += estimate(benchmarks.get(benchmark), "clean", changed, 200)
+            about = {**base.report.environment, "parameters": 10**6 * (number + 1)}
+            report = replace(
+                base.report, estimates=tuple(scores), model=f"team/network-{number + 1}m", environment=about
+            )
+            run = folder / f"run-{number:03d}"
+            replace(base, report=report, tables=tables).save(run)
+            runs.append(str(run))
+        found["runs"] = len(runs)
+        program = [sys.executable, "-m", "probes"]
+        found["compare"] = measure([*program, "compare", *runs, "--out", str(folder / "compared")])
+        found["leaderboard"] = measure([*program, "leaderboard", *runs, "--out", str(folder / "leaderboard.html")])
+        found["leaderboard"]["page_mb"] = round((folder / "leaderboard.html").stat().st_size / 1e6, 2)
+    kept("hundred", found)
+
+
+def _changed(column: np.ndarray[Any, Any], draw: np.random.Generator) -> np.ndarray[Any, Any]:
+    """Log-probabilities with noise of a tenth of each; all else as it is."""
+    if column.dtype.kind != "f" or not np.isfinite(column).any() or np.nanmax(column) >= 0:
+        return column
+    return np.asarray(column * (1 + draw.uniform(-0.1, 0.1, len(column))))
+
+
+if __name__ == "__main__":
+    app()
