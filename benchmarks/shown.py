@@ -19,7 +19,7 @@ from scoring import benchmarks
 from scoring.report.headlines import answer_of, described, headline_scores
 from scoring.types import Report
 
-BEGIN, END = "<!-- shown: begin -->", "<!-- shown: end -->"
+BEGIN, END = '<span id="shown"></span>', '<span id="shown-end"></span>'
 
 
 def shown(report: Report, part: str) -> str:
@@ -49,8 +49,8 @@ def with_headlines(report: Report) -> Report:
 def between(page: str, text: str) -> str:
     """A page with another text between the marks.
 
-    >>> between(f"a {BEGIN}old{END} b", "new").split()
-    ['a', '<!--', 'shown:', 'begin', '-->', 'new', '<!--', 'shown:', 'end', '-->', 'b']
+    >>> between(f"a {BEGIN}old{END} b", "new").splitlines()[1]
+    'new'
     """
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
