@@ -16,7 +16,8 @@ from transformers import LlamaConfig
 
 from cards.files import put
 from mitigation import recipes
-from mitigation.estimate import ACTIVATIONS, CHECKPOINTED, GIB, count, empty_network, trains_all_weights
+from mitigation.estimate import ACTIVATIONS, CHECKPOINTED, GIB, count, empty_network
+from mitigation.recipe import trains_all_weights
 from scoring.inference.load_options import LoadOptions
 
 PAGE = Path(__file__).parents[1] / "docs" / "recipes.md"

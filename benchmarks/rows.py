@@ -82,7 +82,7 @@ def harness(data: Path, model: Path) -> None:
     from lm_eval.models.huggingface import HFLM
 
     language_model = HFLM(pretrained=str(model), device="cpu", batch_size=64)
-    requests = []
+    requests: list[Instance] = []
     rows = pq.read_table(data / "unstereo" / "data" / "ours-5" / "test.parquet").to_pylist()
     for row in rows:
         for name in ("sentence_female", "sentence_male"):

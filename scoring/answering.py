@@ -107,9 +107,9 @@ class SharedQuestions:
     ) -> Iterator[Question]:
         """The questions of all benchmarks with their splits, in order."""
         key = self._key(asker, [benchmark for benchmark, _ in parts], model)
-        for name, blocks in self._stored.get(key, ()):
+        for name, stored in self._stored.get(key, ()):
             if name in (None, model.name):
-                yield from self._read(blocks, parts, model)
+                yield from self._read(stored, parts, model)
                 return
         noted: set[str] = set()
         blocks: list[tuple[int, int]] = []

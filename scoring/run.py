@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -124,6 +124,7 @@ def run(
         return answering.answer(model, some, store, how, console)
 
     asker = answering.Asker(settings.profile, prompt, chat)
+    every: Iterator[answering.Question]
     if shared is None:
         every = chain.from_iterable(asker.questions(part.benchmark, part.splits, model) for part in parts)
     else:

@@ -62,6 +62,16 @@ class TableFile:
         with self._opened() as file:
             return file.read([name]).column(name)
 
+    def select(self, names: Sequence[str]) -> pa.Table:
+        """Some columns, in memory."""
+        with self._opened() as file:
+            return file.read(list(names))
+
+    def to_pandas(self) -> Any:
+        """The whole table as a DataFrame, in memory."""
+        with self._opened() as file:
+            return file.read().to_pandas()
+
     def take(self, places: Sequence[int]) -> pa.Table:
         """Some rows, in ascending order."""
         parts = []

@@ -122,7 +122,7 @@ def _fitted_pool(
         score[test(names)] = 1
     n_sure = int(score.sum())
     others = np.flatnonzero(score == 0)
-    score[others] = vocabulary.english_probabilities([names[row] for row in others], model)
+    score[others] = vocabulary.english_probabilities([names[row] for row in others.tolist()], model)
     fitted = tuple(compress(names, anchors.fitted(score)))
     n_both = len(passed & set(fitted))
     show(console, [f"Fitted pool: {len(fitted):,} words, {n_both:,} of the {len(passed):,} that pass."])

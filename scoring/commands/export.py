@@ -86,7 +86,7 @@ def main(
         if format_ is Format.eee:
             publisher = every_eval_ever.Publisher(source_org, relationship, model, org)  # type: ignore[arg-type]
             time = int((run / "results.json").stat().st_mtime)
-            files = every_eval_ever.files(result.report, result.tables, publisher, time)
+            files = every_eval_ever.files(result.report, dict(result.tables), publisher, time)
             put_all(folder, files, ScoringError)
             show(Console(), [f"{len(files)} files are in {folder}.", *files])
             return
