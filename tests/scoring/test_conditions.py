@@ -82,7 +82,7 @@ def test_a_verdict_that_is_none_is_refused():
 
 @pytest.mark.parametrize("kind", ["worse", "better"])
 def test_the_command_ends_with_the_status_that_compare_json_says(kind, compared, tmp_path, monkeypatch):
-    monkeypatch.setattr("scoring.result.between", lambda *_: compared[kind])
+    monkeypatch.setattr("scoring.api.compare", lambda *_: compared[kind])
     done = CliRunner().invoke(compare.app, [str(tmp_path), str(tmp_path), "--out", str(tmp_path), "--fail-on", "worse"])
     content = json.loads((tmp_path / "compare.json").read_text())
     worse = [entry for entry in content["headlines"] if entry["worse"]]
