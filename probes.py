@@ -39,7 +39,7 @@ COMMANDS = {
     "published": Command("scoring.commands.published", "score", "Make runs of responses that others published."),
     "reproduce": Command("scoring.commands.reproduce", "score", "Put printed numbers of the papers beside ours."),
     "compare": Command("scoring.commands.compare", "score", "Compare two runs over the same examples."),
-    "power": Command("scoring.commands.power", "score", "Say which differences a run would see."),
+    "power": Command("scoring.commands.power", "score", "Say the minimum detectable effects of a run (power 80 %)."),
     "export": Command("scoring.commands.export", "score", "Write the examples of a run for other packages."),
     "mitigate": Command("mitigation.__main__", "train", "Make a model less biased: an adapter or a prompt."),
     "publish": Command("mitigation.publish", "train", "Publish an adapter or a prompt on the Hub."),

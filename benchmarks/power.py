@@ -1,4 +1,4 @@
-"""Whether what "would have been seen" is seen: the share of verdicts where that is the true difference.
+"""Whether minimum detectable effects have their power: the share of verdicts where that is the true difference.
 
 ``python -m benchmarks.power`` draws runs with the cluster sizes of the benchmarks. For each case it looks for the true
 difference that equals the mean ``detectable`` of runs which have it, draws further runs with that difference, and

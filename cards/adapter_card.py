@@ -51,6 +51,7 @@ def adapter_card(
     model: Mapping[str, Any] | None = None,
     merged: bool = False,
     to_remove: str = "",
+    titles: Mapping[tuple[str, str], str] | None = None,
 ) -> str:
     """The README.md of an adapter's repository.
 
@@ -66,6 +67,8 @@ def adapter_card(
         Whether the whole model is one with an adapter merged into it.
     to_remove:
         How much bias there was before, in a sentence.
+    titles:
+        What a metric of a benchmark is called, by both names; by default its name in the files.
 
     Raises
     ------
@@ -104,6 +107,7 @@ def adapter_card(
         stamp=method == "fast",
         merged=merged,
         to_remove=to_remove,
+        titles=titles or {},
         served=method == "lora" and task == "text-generation" and not (config or {}).get("lora_bias"),
         tags=list(dict.fromkeys(["gender-bias", "fairness", recipe.name, method])),
         first=list(_first_changes(changes)),

@@ -95,7 +95,7 @@ class Measurement:
     ``reading`` says how to read the metric, ``ability`` marks one of language ability, and ``title`` and ``short`` are
     its names for readers. ``error`` is the standard error of the interval, before it is cut at the ends of the range,
     with its degrees of ``freedom``; ``detectable`` is the smallest true difference from the ideal value (of a
-    difference: from 0) that would have been found with a power of 80 %, infinite where none would. ``icc`` is the
+    difference: from 0) that a run of this size shows with a power of 80 %, infinite where it shows none. ``icc`` is the
     intraclass correlation of the examples of a cluster, of proportions; docs/intervals.md says up to which the
     intervals hold.
     """

@@ -128,8 +128,23 @@ def first_bias(adapter: Adapter) -> str:
     for change in adapter.changes:
         ideal = ideals.get(change.benchmark, {}).get(change.metric)
         if ideal is not None and math.isfinite(ideal) and not math.isnan(change.before[0]):
-            return to_remove(f"{change.benchmark} {change.metric}", change.before, ideal)
+            title = titles_of_metrics()[change.benchmark, change.metric]
+            return to_remove(f"{change.benchmark}, {change.group}: {title}", change.before, ideal)
     return ""
+
+
+def titles_of_metrics() -> dict[tuple[str, str], str]:
+    """What each metric of each benchmark is called, by the name of the benchmark and of the metric.
+
+    >>> titles_of_metrics()["stereoset", "lms"]
+    'Language-model score (LMS)'
+    """
+    titles = {}
+    for name in benchmarks.names():
+        for profile in ("clean", "paper"):
+            for metric in benchmarks.get(name).metrics(profile):
+                titles.setdefault((name, metric.name), metric.names[0] or metric.name)
+    return titles
 
 
 def said(change: Change, column: str, p: float, p_direction: float) -> str:

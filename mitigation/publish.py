@@ -64,7 +64,7 @@ def publication(
     CardError
         If a licence or a citation is missing, or a file holds an access token.
     """
-    from mitigation.comparison import first_bias
+    from mitigation.comparison import first_bias, titles_of_metrics
 
     adapter = facts.read(folder)
     name = base or adapter.base
@@ -110,6 +110,7 @@ def publication(
             model=facts.json_of(copy / facts.MODEL) if facts.is_whole_model(copy) else None,
             merged=DIFFERENCE in adapter.measures,
             to_remove=first_bias(renamed),
+            titles=titles_of_metrics(),
         )
         (copy / CARD).write_text(text, encoding="utf-8")
         files = {path.name: path.read_bytes() for path in sorted(copy.iterdir())}

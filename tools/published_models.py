@@ -51,7 +51,7 @@ def pairs(examples: Mapping[str, Table], clusters: NDArray[Any], metric: Metric)
     return [(a, b, difference) for (a, b), difference in zip(names, corrected(found), strict=True)]
 
 
-def told_apart(found: Sequence[tuple[str, str, Difference]]) -> list[tuple[str, str]]:
+def that_differ(found: Sequence[tuple[str, str, Difference]]) -> list[tuple[str, str]]:
     """The pairs whose difference has p below 0.05 after the correction."""
     return [(a, b) for a, b, difference in found if difference.p_holm < 0.05]
 
@@ -129,7 +129,7 @@ def unstereo_parts(scores: Scores, examples: Examples, resamples: int) -> dict[s
         columns = ["female_logprob", "male_logprob"]
         tables = {name: {c: frame[c].to_numpy() for c in columns} for name, frame in frames.items()}
         clusters = next(iter(frames.values()))["word"].to_numpy()
-        apart[dataset] = told_apart(pairs(tables, clusters, fairness.tau(0.5)))
+        apart[dataset] = that_differ(pairs(tables, clusters, fairness.tau(0.5)))
     shares = {dataset: draws(examples, dataset, resamples) for dataset in SETS}
     ranks = {(a, b): agreement(shares[a], shares[b]) for a, b in combinations(SETS, 2)}
     consistent = sum(
@@ -145,7 +145,7 @@ def unstereo_parts(scores: Scores, examples: Examples, resamples: int) -> dict[s
         "scores": table(("model", *SETS), rows),
         "leaning": table(("model", *SETS), leaning),
         "apart": table(
-            ("set", "pairs told apart", "of"), [[d, str(len(apart[d])), str(number_of_pairs)] for d in SETS]
+            ("set", "pairs that differ", "of"), [[d, str(len(apart[d])), str(number_of_pairs)] for d in SETS]
         ),
         "alone": table(("model", *SETS), [[n, *(str(own[d]) for d in SETS)] for n, own in alone.items()]),
         "consistent": consistent,
@@ -154,7 +154,9 @@ def unstereo_parts(scores: Scores, examples: Examples, resamples: int) -> dict[s
         "counts": {dataset: len(found) for dataset, found in apart.items()},
         "fairer": sum(int(up) for dataset, up, *_ in limits if dataset.startswith("ours")),
         "largest": f"{max(abs(of[d, 'us_gap@0.65']['value']) for of in scores.values() for d in SETS):.1f}",
-        "limits": table(("set", "fairer", "less fair", "not told apart", "median (range), points"), limits),
+        "limits": table(
+            ("set", "fairer", "less fair", "no difference beyond chance", "median (range), points"), limits
+        ),
         "male": {d: sum(of[d, "pref_disparity@0.5"]["high"] < 0 for of in scores.values()) for d in SETS},
         "female": {d: sum(of[d, "pref_disparity@0.5"]["low"] > 0 for of in scores.values()) for d in SETS},
         "least": min(of[d, "tau@0.5"]["value"] for of in scores.values() for d in SETS[:3]),
@@ -179,7 +181,7 @@ def stereoset_parts(scores: Scores, tables: Mapping[str, Table]) -> dict[str, An
             for n, t in tables.items()
         }
         clusters = next(iter(own.values()))["subject"]
-        result[f"ss_{group}"] = len(told_apart(pairs(own, clusters, stereoset.ss())))
+        result[f"ss_{group}"] = len(that_differ(pairs(own, clusters, stereoset.ss())))
     language = {n: of["intrasentence overall", "ss"] for n, of in scores.items()}
     result["ss_above"] = sum(e["low"] > 50 for e in language.values())
     return result | {"predictions": len(scores), "ss_pairs": len(scores) * (len(scores) - 1) // 2}

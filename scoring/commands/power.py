@@ -94,7 +94,7 @@ def main(
             few = 2.0 ** (1 - clusters) >= LEVEL / tests
             alone = math.nan if ideal is None else detectable(error, clusters - 1)
             change = math.inf if few else detectable(paired, clusters - 1, LEVEL / tests)
-            rows.append([name, *(detectable_text(seen, on) or "–" for seen in (alone, change))])
+            rows.append([name, *(detectable_text(effect, on) or "–" for effect in (alone, change))])
         if not rows:
             lacks = f"{run} has no interval of {benchmark}" if run else f"No score of {benchmark} is a proportion"
             raise ScoringError(f"{lacks}; give --run with a run that has scored it.")

@@ -4,10 +4,10 @@ From *Pythia: A Suite for Analyzing Large Language Models Across Training and Sc
 4.1: the last 7 % of the training text (21 % in the long variant) had male pronouns replaced by female ones. The files
 are results of lm-evaluation-harness: a percentage with its standard error for each step, of the English pairs and of
 those about gender, and no answers by pair. So a run has scores and no examples, intervals are those of the standard
-error, and two runs are compared as if they were independent, which sees less than a paired comparison.
+error, and two runs are compared as if they were independent, which has less power than a paired comparison.
 
 >>> numbers = change((53.7, 48.2, 59.1), (57.2, 51.8, 62.6))
->>> [round(number, 1) for number in numbers.change], numbers.verdict, round(numbers.would_see, 1)
+>>> [round(number, 1) for number in numbers.change], numbers.verdict, round(numbers.detectable, 1)
 ([-3.5, -11.2, 4.1], 'unclear', 11.0)
 """
 
@@ -118,11 +118,11 @@ def asked(benchmark: Benchmark) -> Benchmark:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The difference of two scores, what is said of it, and the smallest difference that would have had a verdict."""
+    """The difference of two scores, what is said of it, and the minimum detectable effect (power 80 %)."""
 
     change: Numbers
     verdict: str
-    would_see: float
+    detectable: float
 
 
 def change(after: Numbers, before: Numbers, ideal: float = 50.0, least: float = 0.0, most: float = 100.0) -> Change:
@@ -134,8 +134,8 @@ def change(after: Numbers, before: Numbers, ideal: float = 50.0, least: float = 
     word = verdict(before[0], difference, ideal, p_of(difference), p_side(before, after, ideal, least, most))
     normal = NormalDist()
     error = (difference[2] - difference[1]) / (2 * normal.inv_cdf(0.975))
-    would_see = (normal.inv_cdf(1 - LEVEL / 2) + normal.inv_cdf(_POWER)) * error
-    return Change(difference, word, would_see)
+    detectable = (normal.inv_cdf(1 - LEVEL / 2) + normal.inv_cdf(_POWER)) * error
+    return Change(difference, word, detectable)
 
 
 PUBLISHED = PublishedSource(

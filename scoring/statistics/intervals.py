@@ -32,7 +32,7 @@ and is too narrow for few clusters. Each interval therefore names its method:
     Both runs have the same scores on every example, so the difference is 0 without an interval around it.
 
 Every interval has a standard error: that of Student's t where it is one, else half its width over the quantile that
-belongs to it. :func:`detectable` makes the smallest difference of it that would have been found.
+belongs to it. :func:`detectable` makes the minimum detectable effect of it.
 
 An interval of a difference and its p follow from one standard error and one distribution, so p is below 0.05
 where, and only where, the interval excludes 0. ``benchmarks/intervals.py`` simulates coverage and width.

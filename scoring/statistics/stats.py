@@ -263,7 +263,7 @@ def _two_ways(items: Sequence[Item], table_a: Table, table_b: Table, ways: list[
 def corrected(differences: Sequence[Difference]) -> list[Difference]:
     """Differences with ``p_holm`` and ``p_direction``, corrected for all of them by :func:`cards.verdict.corrected`.
 
-    ``detectable`` is the smallest true difference that would have been found with a power of 80 %, if it is the only
+    ``detectable`` is the smallest true difference that is shown with a power of 80 %, if it is the only
     one: at the level 0.05 over the number of p-values (that of language ability, whose verdict is not corrected, at
     0.05), and infinite where there are too few clusters for any.
     """

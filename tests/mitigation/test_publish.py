@@ -179,8 +179,8 @@ def test_the_card_has_base_recipe_data_numbers_cost_and_limits(own):
     assert {"gender-bias", "lora", "debias_tuning"} <= set(card.data.tags)
     facts = read(own)
     for fact in (
-        r"| neutral, stsb: gas | 0.50 \[0.40, 0.60\] | 0.10 \[0.05, 0.15\] | -0.40 \[-0.50, -0.30\] | 40 |",
-        r"To remove: 0.50, as neutral gas was 0.50 \[0.40, 0.60\] and its ideal is 0, beyond noise.",
+        r"| neutral, stsb: Gender attribute score (GAS) | 0.50 \[0.40, 0.60\] | 0.10 \[0.05, 0.15\] | -0.40 \[-0.50, -0.30\] | 40 |",
+        r"To remove: 0.50, as neutral, stsb: Gender attribute score (GAS) was 0.50 \[0.40, 0.60\] and its ideal is 0, beyond noise.",
         "| loss | 0.5 |",
         f"{facts.cost.parameters:,} parameters trained",
         f"| steps | {facts.settings['steps']} |",
@@ -201,11 +201,14 @@ def test_the_main_table_of_the_card_has_one_metric_of_each_benchmark_and_no_unde
     more = [first | {"group": f"group {number}"} for number in range(5)]
     changes = [undefined, first, first | {"metric": "gld"}, *more]
     recipe = RecipeFacts("made", "Made.", "nowhere", {"a": "@misc{a}"})
-    card = adapter_card(facts | {"changes": changes}, "org/x", "mit", recipe, [], config=None, prompt=None)
+    titles = {("neutral", "gas"): "Gender attribute score (GAS)"}
+    content = facts | {"changes": changes}
+    card = adapter_card(content, "org/x", "mit", recipe, [], config=None, prompt=None, titles=titles)
     main, details = card.split("<details>")
     rows = [line.split(" | ")[0] for line in main.splitlines() if line.startswith("| neutral, ")]
-    assert rows == ["| neutral, stsb: gas", "| neutral, group 0: gas", "| neutral, group 1: gas"]
+    assert rows == [f"| neutral, {group}: Gender attribute score (GAS)" for group in ("stsb", "group 0", "group 1")]
     assert "All 8 differences" in details
+    # Without a title a metric has its name of the files.
     assert "| neutral, stsb: gld" in details
 
 

@@ -315,7 +315,7 @@ def test_a_large_intervention_has_a_verdict_and_none_has_none():
     assert pythia_bias.change(score(0.70), score(0.52)).verdict == "further"
     assert pythia_bias.change(score(0.58), score(0.60)).verdict == "unclear"
     # A difference as large as what would be seen has a verdict more often than not.
-    assert 10 < pythia_bias.change(score(0.58), score(0.60)).would_see < 12
+    assert 10 < pythia_bias.change(score(0.58), score(0.60)).detectable < 12
 
 
 @pytest.mark.mirror

@@ -47,10 +47,10 @@ def asked_of_a_friend(they_of_new, they_of_old):
 
 def test_new_models_that_say_they_more_often_are_found_and_equal_ones_are_not():
     planted = uses_they(asked_of_a_friend([0.5, 0.6, 0.7, 0.8], [0.01, 0.02, 0.03, 0.04]))
-    assert "new and old models differ (Mann-Whitney, p .03)" in planted.answer
+    assert "new and old models differ beyond chance (Mann-Whitney, p .03)" in planted.answer
     assert "65 %" in planted.answer
     nothing = uses_they(asked_of_a_friend([0.1, 0.3, 0.5, 0.7], [0.2, 0.4, 0.6, 0.8]))
-    assert "cannot be told apart" in nothing.answer
+    assert "do not differ beyond chance" in nothing.answer
     assert uses_they(asked_of_a_friend([0.1, 0.2], [0.1, 0.2, 0.3])) is None
 
 

@@ -77,7 +77,7 @@ def uses_they(models: Mapping[str, Model]) -> Finding | None:
         return None
     test = mannwhitneyu([they[name].value for name in new], [they[name].value for name in old])
     often = max(they, key=lambda name: they[name].value)
-    said = "differ" if test.pvalue < LEVEL else "cannot be told apart"
+    said = "differ beyond chance" if test.pvalue < LEVEL else "do not differ beyond chance"
     middle = [[median(scores[name].value for name in names) for scores in (they, gendered)] for names in (new, old)]
     return Finding(
         "Do newer models say *they* of a friend whose gender is not said?",

@@ -105,7 +105,7 @@ def swapped_rows(models: Mapping[str, Model], name: str) -> Iterator[list[str]]:
                 size = re.sub(r"pythia-| \(.*", "", pair[0]) + ", long" * ("-long" in pair[1])
                 cells = [text(numbers, 1, ends=True) for numbers in both]
                 difference = text(done.change, 1, ends=True, sign="+")
-                yield [size, group, *cells, difference, done.verdict, f"{done.would_see:.1f}"]
+                yield [size, group, *cells, difference, done.verdict, f"{done.detectable:.1f}"]
 
 
 def page(collected: Collected) -> str:
@@ -114,7 +114,7 @@ def page(collected: Collected) -> str:
     made = {}
     for name, (source, columns) in TABLES.items():
         made[name] = table(["model", *(head for head, *_ in columns)], list(rows_of(models, source, columns))).strip()
-    heads = ["size", "group", "plain", "swapped", "difference", "verdict", "would see"]
+    heads = ["size", "group", "plain", "swapped", "difference", "verdict", "MDE"]
     for name in SWAPPED:
         made[name] = table(heads, list(swapped_rows(models, name))).strip()
     text_of_page = templates(ROOT / "tools" / "templates").get_template("published.md.j2").render(tables=made)
