@@ -165,8 +165,8 @@ BENCHMARK = types.Benchmark(
     cluster="job",
     kinds=("causal", "chat"),
     # The shares of probability have no ideal value. Of the two numbers that have one, each is blind to what the other
-    # measures: the gap over all jobs is 0 for a model that follows the labour market, the correlation for one that always
-    # names men. So each has a row, and the headline is the one that measures stereotypes about jobs.
+    # measures: the gap over all jobs is 0 for a model that follows the labour market, the correlation for one that
+    # always names men. So each has a row, and the headline is the one that measures stereotypes about jobs.
     headline=types.Headline(
         DATASET,
         "labour_correlation",

@@ -178,9 +178,10 @@ def test_the_card_has_base_recipe_data_numbers_cost_and_limits(own):
     assert card.data.base_model_relation == "adapter"
     assert {"gender-bias", "lora", "debias_tuning"} <= set(card.data.tags)
     facts = read(own)
+    gas = "neutral, stsb: Gender attribute score (GAS)"
     for fact in (
-        r"| neutral, stsb: Gender attribute score (GAS) | 0.50 \[0.40, 0.60\] | 0.10 \[0.05, 0.15\] | -0.40 \[-0.50, -0.30\] | 40 |",
-        r"To remove: 0.50, as neutral, stsb: Gender attribute score (GAS) was 0.50 \[0.40, 0.60\] and its ideal is 0, beyond noise.",
+        rf"| {gas} | 0.50 \[0.40, 0.60\] | 0.10 \[0.05, 0.15\] | -0.40 \[-0.50, -0.30\] | 40 |",
+        rf"To remove: 0.50, as {gas} was 0.50 \[0.40, 0.60\] and its ideal is 0, beyond noise.",
         "| loss | 0.5 |",
         f"{facts.cost.parameters:,} parameters trained",
         f"| steps | {facts.settings['steps']} |",
