@@ -19,6 +19,7 @@ from cards.dataset_card import tasks
 from cards.matrix import Cell
 from cards.numbers import formatted, interval, supported_digits
 from cards.results import UNPUBLISHED, Estimate, Headline, Report
+from cards.sentences import say
 from cards.text import CardError, grouped, slug
 
 #: The setting in notes for a model that was scored without adapter and with the default settings.
@@ -118,15 +119,16 @@ def published_results(run: Report, organisation: str, manifest: Manifests) -> tu
     remarks: list[str] = []
     for benchmark in run.benchmarks:
         if benchmark not in run.headlines:
-            remarks.append(f"{benchmark}: no published data set has a task for it; its scores are only in the card.")
+            remarks.append(say("card.no_task", benchmark=benchmark))
             continue
         headline = run.headlines[benchmark]
         scores = list(task_scores(run, benchmark))
         if any(version == UNPUBLISHED for _, version, _ in scores):
-            remarks.append(f"{benchmark}: its rows are in no published data set; its scores are only in the card.")
+            remarks.append(say("card.no_rows", benchmark=benchmark))
             continue
         if not scores:
-            remarks.append(f"{benchmark}: profile {run.profile} has no {headline.metric}; scores are only in the card.")
+            about = {"benchmark": benchmark, "profile": run.profile, "metric": headline.column or headline.metric}
+            remarks.append(say("card.no_metric", **about))
         for config, version, score in scores:
             text, commit = manifest(headline.dataset, version)
             facts = json.loads(text)
@@ -180,9 +182,9 @@ def _result(
         if part:
             raise _NotPublished(f"only {part} of {where} were scored; it is left out.")
     if not math.isfinite(score.value):
-        raise _NotPublished(f"{score.metric} is not defined ({score.why or score.value}); it is left out.")
+        raise _NotPublished(f"{score.full_name} is not defined ({score.why or score.value}); it is left out.")
     if score.ideal is not None and not math.isfinite(score.most - score.least) and not is_ratio(score):
-        raise _NotPublished(f"{score.metric} has no worst value, so it has no value of which higher is better.")
+        raise _NotPublished(f"{score.full_name} has no worst value, so it has no value of which higher is better.")
     computed = None
     if "metric" in declared:
         computed = run.by_key.get((score.benchmark, score.group, declared["metric"]))

@@ -133,7 +133,7 @@ def _run_entries(path: Path, upload: Upload) -> Iterator[Entry]:
         "revision": str(run.environment.get(results.NAMED_REVISION) or run.revision),
         "parameters": float(run.environment.get(results.PARAMETERS) or math.nan),
         "ability": language_ability(run),
-        "restriction": "answers at chance" if run.language and not run.language.speaks else "",
+        "restriction": say("lean.chance") if run.language and not run.language.speaks else "",
     }
     for benchmark in filter(run.headlines.__contains__, run.benchmarks):
         headline = run.headlines[benchmark]
@@ -246,8 +246,11 @@ def left_out(path: Path, run: results.Report) -> Iterator[str]:
         headline = run.headlines.get(benchmark)
         if headline and any(math.isfinite(score.value) for *_, score in task_scores(run, benchmark)):
             continue
-        reason = f"it has no value of {headline.metric} for a published task" if headline else "it has no headline"
-        yield say("leaderboard.left", benchmark=benchmark, path=path, profile=run.profile, reason=reason)
+        about = {"benchmark": benchmark, "path": path, "profile": run.profile}
+        if headline:
+            yield say("leaderboard.left", **about, metric=headline.metric)
+        else:
+            yield say("leaderboard.no_headline", **about)
 
 
 def _published_entries(folder: Path) -> Iterator[Entry]:
@@ -483,7 +486,7 @@ class Collected:
             self.entries.extend(list(found))
         except CardError as error:
             self.errors.append(error)
-            self.sentences.append(f"Left out: {where}: {error}")
+            self.sentences.append(say("leaderboard.refused", where=where, error=error))
 
     def add_hub(self, name: str, api: Any) -> None:
         """Adds a model of the Hub, or all models of an organisation or a leaderboard.

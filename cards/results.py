@@ -228,10 +228,12 @@ class Language:
         'The model answers at chance'
         """
         model, frequencies = (math.exp(min(value, 700.0)) for value in (self.nats, self.unigram))
-        numbers = (
-            f"its perplexity of neutral sentences is {model:,.0f} where that of word frequencies alone is "
-            f"{frequencies:,.0f}, and it prefers {round(self.order * self.sentences)} of {self.sentences} sentences to "
-            "the same words in another order"
+        numbers = say(
+            "run.language",
+            model=f"{model:,.0f}",
+            frequencies=f"{frequencies:,.0f}",
+            ordered=round(self.order * self.sentences),
+            count=self.sentences,
         )
         if self.speaks:
             return say("run.speaks", numbers=numbers)

@@ -47,8 +47,10 @@ def appears(name: str, text: str) -> bool:
     True
     """
     if name not in _PATTERNS:
-        parts = re.split(r"\{[^}]*\}", SENTENCES[name].text)
-        _PATTERNS[name] = re.compile(r"[^.]*?".join(re.escape(part) for part in parts))
+        # What is searched for may begin anywhere, so a value at the beginning is left out.
+        parts = re.split(r"\{[^}]*\}", re.sub(r"^\{[^}]*\}", "", SENTENCES[name].text))
+        # A value may have points, as in 0.5, and not the end of a sentence.
+        _PATTERNS[name] = re.compile(r"(?:[^.]|\.(?=\S))*?".join(re.escape(part) for part in parts))
     return bool(_PATTERNS[name].search(" ".join(text.split())))
 
 
@@ -245,6 +247,33 @@ SENTENCES: Mapping[str, Sentence] = {
         "scores.",
         "A benchmark of the run compares two sides and has their probabilities.",
     ),
+    "report.names": Sentence(
+        "The grey name behind a title is the name of the metric in results.json and in a condition of --fail-if.",
+        "A report has a score.",
+    ),
+    "report.details": Sentence(
+        "The dot is the value, the line its 95 % interval, the upright mark the value of an unbiased model where there "
+        "is one.",
+        "A report has a score.",
+    ),
+    "report.same": Sentence(
+        "What these scores mean is said under {name}, whose data are the same.",
+        "Two benchmarks of a report have one data set.",
+    ),
+    "report.largest": Sentence(
+        "Those with the largest absolute difference of the two numbers. What differs between two sentences is "
+        "underlined.",
+        "As report.decided.",
+    ),
+    "report.printed": Sentence(
+        "In print, the details have what the scores mean. All groups with their intervals, plots and further examples "
+        "are in report.html itself.",
+        "The page of a run; it is shown on paper alone.",
+    ),
+    "report.files": Sentence(
+        "Every number is in results.json, every example in the folder examples, in the folder of this page.",
+        "The page of a run.",
+    ),
     # Notes of a comparison.
     "compare.scale": Sentence(
         "The ring is the score before, the arrow ends at the score after. All metrics share one scale: the ideal value "
@@ -268,6 +297,30 @@ SENTENCES: Mapping[str, Sentence] = {
         "computed from the pairs of answers; the upright mark is no difference. A filled dot has p below 0.05 after "
         "Holm's correction over all differences of the page.",
         "The page of a comparison.",
+    ),
+    "compare.names": Sentence(
+        "The grey name behind a title is the name of the metric in compare.json.",
+        "The page of a comparison has a difference.",
+    ),
+    "compare.printed": Sentence(
+        "In print, the differences of all groups are left out; they are in compare.html itself.",
+        "The page of a comparison; it is shown on paper alone.",
+    ),
+    "compare.files": Sentence(
+        "Every number is in compare.json in the folder of this page.", "The page of a comparison."
+    ),
+    "compare.written": Sentence("The comparison is {file}.", "probes compare has written its page."),
+    "compare.chance": Sentence(
+        "The {which}, {name}, is at chance. {tests}", "One of the two runs is not better than chance at language."
+    ),
+    # Conditions that end a command with status 3.
+    "fail.score": Sentence("{condition}: {name} is {value}.", "A condition of --fail-if holds for the score."),
+    "fail.undefined": Sentence(
+        "{condition}: {name} is not defined, so the condition cannot be excluded.",
+        "The score of a condition of --fail-if has no value.",
+    ),
+    "fail.verdict": Sentence(
+        "{verdict}: {name}, {before} → {after}, {difference}.", "A headline has a verdict that --fail-on names."
     ),
     # The leaderboard.
     "leaderboard.head": Sentence(
@@ -308,8 +361,19 @@ SENTENCES: Mapping[str, Sentence] = {
         "As trend.changes.",
     ),
     "leaderboard.left": Sentence(
-        "Left out: {benchmark} of {path} (profile {profile}), because {reason}.",
-        "A benchmark of a run has no number that the page could show.",
+        "Left out: {benchmark} of {path} (profile {profile}), because it has no value of {metric} for a published "
+        "task.",
+        "A run has no value of the headline of a benchmark.",
+    ),
+    "leaderboard.no_headline": Sentence(
+        "Left out: {benchmark} of {path} (profile {profile}), because it has no headline.",
+        "A benchmark of a run has no headline.",
+    ),
+    "leaderboard.intervals": Sentence("Below a score: its 95 % interval.", "The page of a leaderboard."),
+    "leaderboard.refused": Sentence("Left out: {where}: {error}", "The scores of a source cannot be read or be."),
+    "leaderboard.unknown": Sentence(
+        "{where} has scores of {names}, {unknown}: they are shown without an ideal value and a verdict.",
+        "A run of the page has a benchmark that the project does not have.",
     ),
     # Cards of models.
     "card.partial": Sentence("**This run is partial.** It lacks {gaps}.", "The run of a card lacks rows or data."),
@@ -321,16 +385,76 @@ SENTENCES: Mapping[str, Sentence] = {
         "{count}, of parts of these groups, are in the report of the run.",
         "The run of a card has scores of parts of configs.",
     ),
-    # What a run lacks.
+    "card.no_task": Sentence(
+        "{benchmark}: no published data set has a task for it; its scores are only in the card.",
+        "A benchmark of the run has no headline.",
+    ),
+    "card.no_rows": Sentence(
+        "{benchmark}: its rows are in no published data set; its scores are only in the card.",
+        "A benchmark of the run was scored over rows that are not published.",
+    ),
+    "card.no_metric": Sentence(
+        "{benchmark}: profile {profile} has no {metric}; scores are only in the card.",
+        "The run has no score of the headline of a benchmark.",
+    ),
+    # Cards of adapters and prompts.
+    "adapter.paired": Sentence(
+        "Both were scored on the same examples, so intervals of differences are paired; all are 95 % intervals. The "
+        "table has the first metric of each benchmark for at most {groups} groups.",
+        "Some difference of the card has a value.",
+    ),
+    "adapter.none": Sentence("No scores were measured before and after.", "No difference of the card has a value."),
+    "adapter.leaked": Sentence(
+        "**{count} of the training rows are in a test split**, so scores on the neutral probes tell nothing of new "
+        "text.",
+        "Training rows of the adapter are in a test split.",
+    ),
+    "adapter.limits": Sentence(
+        "The numbers apply to the benchmarks above: English text, and mostly female and male forms. A smaller number "
+        "does not prove that a model is fair: bias that no benchmark measures may be unchanged.",
+        "The card of an adapter or a prompt.",
+    ),
+    "adapter.ability": Sentence(
+        "A model may lose language quality or knowledge; read the perplexity and the other scores together.",
+        "The card of an adapter or a prompt.",
+    ),
+    # What a run lacks, and how it was measured.
     "run.part": Sentence("Only a part of the rows was scored.", "The run has a --limit."),
     "run.few": Sentence(
         "{count} one example or one cluster, so no interval, and no value where a score needs several (first: "
         "{first}); give a higher --limit, or none.",
         "A run over a part of the rows has groups of one example or cluster.",
     ),
+    "run.lacking": Sentence(
+        "Left out for want of data: {missing}; probes build {sets} --out {folder} builds it{also}.",
+        "The data of a benchmark that was asked for are not there.",
+    ),
+    "run.speed": Sentence(
+        "{tokens} tokens/s over {seconds} s, {padding} padding, {shared} saved by shared contexts; loading took "
+        "{loading} s.",
+        "The command has used the model.",
+    ),
+    "run.stored": Sentence(
+        "The model was not used, as all responses were stored; loading took {loading} s.",
+        "The command has a speed of 0: every response was stored.",
+    ),
+    "run.written": Sentence(
+        "The report is {file}; all numbers are in the same folder.", "probes score has written its page."
+    ),
+    "run.intervals": Sentence("Intervals {mark}: {method}.", "Some score has an interval by that method."),
+    "run.icc": Sentence(
+        "Examples of a cluster have an intraclass correlation of {middle} (median of the proportions; at most "
+        "{largest}); docs/intervals.md says how often intervals hold the truth at such values.",
+        "Some proportion of at least six clusters has an intraclass correlation.",
+    ),
     "run.bundled": Sentence(
         "A bundled model for trying the commands: far too small for any claim about language models.",
         "The model is one of the bundled ones.",
+    ),
+    "run.language": Sentence(
+        "its perplexity of neutral sentences is {model} where that of word frequencies alone is {frequencies}, and it "
+        "prefers {ordered} of {count} sentences to the same words in another order",
+        "Language was tested: the part of run.speaks and run.chance with the numbers.",
     ),
     "run.speaks": Sentence(
         "The model is better than chance at language: {numbers}.", "Both tests of language reject chance."

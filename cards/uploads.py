@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 from cards.files import file_sha256
 from cards.matrix import Cell
 from cards.results import Estimate, Headline, Report, check_names, check_numbers
+from cards.sentences import say
 from cards.text import CardError
 
 DECLARED = Path(__file__).parent / "data" / "declared.json"
@@ -72,7 +73,7 @@ class Upload:
         """What a reader of the page has to know of the run, which is called ``where``."""
         if self.unknown:
             names = ", ".join(f"{name:.80}" for name in sorted(self.unknown))
-            yield f"{where} has scores of {names}, {UNKNOWN}: they are shown without an ideal value and a verdict."
+            yield say("leaderboard.unknown", where=where, names=names, unknown=UNKNOWN)
 
 
 def checked_run(run: Report, folder: Path, declarations: Declarations) -> Upload:

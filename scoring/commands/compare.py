@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 
 from cards.options import ended, single
+from cards.sentences import say
 from cards.terminal import show, show_wrapped
 from scoring.options import Resamples, Verbose
 from scoring.report.conditions import failed, failing, verdicts_of
@@ -28,7 +29,7 @@ def show_comparison(run: Path, base: Path, out: Path, resamples: int, console: C
             show_wrapped(console, part)
         else:
             console.print(part)
-    show(console, [f"The comparison is {out / 'compare.html'}."])
+    show(console, [say("compare.written", file=out / "compare.html")])
     return compared
 
 

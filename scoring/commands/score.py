@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from cards.options import ended, single
+from cards.sentences import say
 from cards.terminal import show, terminal
 from cards.text import redactor, split_list
 from scoring import benchmarks
@@ -63,7 +64,7 @@ def show_run(result: RunResult, folder: Path, console: Console, *, verbose: bool
         [
             *result.remarks,
             *filter(None, [*facts, result.report.environment.get("batching")]),
-            f"The report is {folder / 'report.html'}; all numbers are in the same folder.",
+            say("run.written", file=folder / "report.html"),
             f"Next: {' '.join(next_steps(result.report, str(folder))).replace('`', '')}",
         ],
     )

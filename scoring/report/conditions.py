@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cards.numbers import interval
+from cards.sentences import say
 from scoring import benchmarks
 from scoring.report.headlines import Comparison, HeadlineChange, headline_changes, headline_scores
 from scoring.report.numbers import metric_range
@@ -98,10 +99,11 @@ def holding(conditions: Iterable[Condition], report: Report) -> list[str]:
         value = {"value": estimate.value, "low": estimate.low, "high": estimate.high}[condition.end]
         name = f"{estimate.benchmark} {estimate.group} {estimate.metric}"
         if math.isnan(value):
-            sentences.append(f"{condition.text}: {name} is not defined, so the condition cannot be excluded.")
+            sentences.append(say("fail.undefined", condition=condition.text, name=name))
         elif _OPERATORS[condition.sign](value, condition.limit):
             ends = interval(estimate.low, estimate.high, on.brief, " [{}, {}]")
-            sentences.append(f"{condition.text}: {name} is {on.brief(estimate.value)}{ends}.")
+            number = f"{on.brief(estimate.value)}{ends}"
+            sentences.append(say("fail.score", condition=condition.text, name=name, value=number))
     return sentences
 
 
@@ -155,7 +157,8 @@ def _said(change: HeadlineChange) -> str:
     d = change.difference
     before, after, difference = change.texts
     ends = interval(d.low, d.high, change.scale.brief, " [{}, {}]")
-    return f"{change.verdict}: {d.benchmark} {d.group} {d.metric}, {before} → {after}, {difference}{ends}."
+    name, moved = f"{d.benchmark} {d.group} {d.metric}", f"{difference}{ends}"
+    return say("fail.verdict", verdict=change.verdict, name=name, before=before, after=after, difference=moved)
 
 
 def headlines_of(compared: Comparison) -> list[dict[str, Any]]:

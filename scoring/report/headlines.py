@@ -103,7 +103,7 @@ class Comparison:
         """Which run is at chance at language, in one sentence; empty where none is."""
         for name, report in (("base", self.base), ("run", self.run)):
             if report.language and not report.language.speaks:
-                return f"The {name}, {described(report)}, is at chance. {report.language.sentence}"
+                return say("compare.chance", which=name, name=described(report), tests=report.language.sentence)
         return ""
 
     def table(self) -> pd.DataFrame:

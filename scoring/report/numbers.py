@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from cards.numbers import Scale
+from cards.sentences import say
 from cards.text import grouped
 from scoring.statistics.intervals import METHODS
 from scoring.types import Estimate, Measurement, Report
@@ -106,7 +107,7 @@ def methods(estimates: Iterable[Measurement]) -> list[str]:
     listed = list(estimates)
     used = {e.method for e in listed}
     sentences = [
-        f"Intervals {'without a mark' if method == 'bootstrap' else f'marked ({method})'}: {words}."
+        say("run.intervals", mark="without a mark" if method == "bootstrap" else f"marked ({method})", method=words)
         for method, words in METHODS.items()
         if method in used
     ]
@@ -114,10 +115,7 @@ def methods(estimates: Iterable[Measurement]) -> list[str]:
     correlations = sorted(e.icc for e in listed if math.isfinite(e.icc) and e.clusters >= FEWEST)
     if correlations:
         middle, largest = correlations[len(correlations) // 2], correlations[-1]
-        sentences.append(
-            f"Examples of a cluster have an intraclass correlation of {middle:.2f} (median of the proportions; at most "
-            f"{largest:.2f}); docs/intervals.md says how often intervals hold the truth at such values."
-        )
+        sentences.append(say("run.icc", middle=f"{middle:.2f}", largest=f"{largest:.2f}"))
     return sentences
 
 

@@ -138,17 +138,22 @@ def want(lacking: Sequence[str], data: str) -> list[str]:
     missing = ", ".join(f"{dataset} ({names})" for dataset, names in configs.items())
     folder = DATA if data.startswith("hub:") else data
     also = "" if folder == data else f", and --data {folder} reads it"
-    again = f"probes build {' '.join(sets)} --out {folder} builds it{also}."
-    return [f"Left out for want of data: {missing}; {again}"] if sets else []
+    if not sets:
+        return []
+    return [say("run.lacking", missing=missing, sets=" ".join(sets), folder=folder, also=also)]
 
 
 def speed(report: Report) -> str:
     """A sentence with the speed of a run."""
     facts = report.speed
-    loading = f"loading took {facts['load_seconds']:.1f} s"
+    loading = f"{facts['load_seconds']:.1f}"
     if not facts["tokens_per_second"]:
-        return f"The model was not used, as all responses were stored; {loading}."
-    return (
-        f"{facts['tokens_per_second']:,.0f} tokens/s over {facts['seconds']:.1f} s, "
-        f"{facts['padding_share']:.0%} padding, {facts['shared_share']:.0%} saved by shared contexts; {loading}."
+        return say("run.stored", loading=loading)
+    return say(
+        "run.speed",
+        tokens=f"{facts['tokens_per_second']:,.0f}",
+        seconds=f"{facts['seconds']:.1f}",
+        padding=f"{facts['padding_share']:.0%}",
+        shared=f"{facts['shared_share']:.0%}",
+        loading=loading,
     )

@@ -163,7 +163,8 @@ def test_every_headline_is_a_metric_of_its_benchmark_and_reads_its_data_set():
 def test_a_run_without_the_number_that_is_published_says_so(tmp_path):
     results, remarks = published(tmp_path, estimates=(estimate(metric="gld"),))
     assert results == []
-    assert remarks == ["neutral: profile clean has no gas; scores are only in the card."]
+    title = "share of continuations with a gendered pronoun"
+    assert remarks == [f"neutral: profile clean has no {title}; scores are only in the card."]
 
 
 @pytest.mark.fault(57)

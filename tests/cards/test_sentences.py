@@ -1,6 +1,5 @@
 """Every sentence of scores is in one file with its rule: in drawn tables it appears where the rule holds alone."""
 
-import io
 import math
 import re
 from dataclasses import replace
@@ -9,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from cards import leaderboard
 from cards.leaderboard import Entry
@@ -20,18 +18,10 @@ from scoring.report import terminal
 from scoring.report.comparison import comparison_page
 from scoring.report.headlines import headline_changes, headline_scores
 from scoring.report.page import page
-from scoring.types import BY_OTHERS
+from tests.cards.drawn import CASES, STEPS, drawn, printed
 from tests.scoring.made_runs import made_comparison, made_run
 
 NAMES = ("neutral", "occugender", "unstereo", "stereoset", "crows_pairs", "pronouns")
-
-
-def printed(*parts):
-    file = io.StringIO()
-    console = Console(file=file, width=400, color_system=None)
-    for part in parts:
-        console.print(part)
-    return " ".join(file.getvalue().split())
 
 
 def drawn_run(seed):
@@ -157,14 +147,6 @@ def test_the_file_has_the_words_of_the_field():
         assert other not in every
 
 
-#: Runs by what they are, and the step that each is offered last.
-STEPS = {
-    "next.other": {"environment": {"engine": BY_OTHERS, "source": "gest"}},
-    "next.real": {"model": "tiny-causal"},
-    "next.base": {"adapter": "org/tuned"},
-    "next.mitigate": {},
-    "next.beside": {"headlines": {}},
-}
 LAST = ("next.other", "next.real", "next.base", "next.mitigate", "next.beside")
 
 
@@ -258,3 +240,19 @@ def test_the_sentences_of_the_three_runs_in_the_docs_are_those_of_the_file():
     assert text.count("\n> ") == 3
     assert appears("run.chance", text)
     assert appears("lean.shown", text)
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    return drawn(tmp_path_factory.mktemp("drawn"))
+
+
+def test_every_sentence_has_a_text_that_must_have_it_and_one_that_must_not():
+    assert set(CASES) == set(SENTENCES)
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_a_sentence_appears_where_its_rule_holds_and_not_where_it_does_not(name, texts):
+    must, must_not = CASES[name]
+    assert appears(name, texts[must])
+    assert not appears(name, texts[must_not])

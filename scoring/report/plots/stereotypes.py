@@ -60,7 +60,7 @@ def _scores(
             room = 0.02 * (ends[1] - ends[0])
             axes.set(xlim=(ends[0] - room, ends[1] + room))
 
-    values = "; ".join(f"{draw.plain(e.group)} {e.metric} {e.value:.{decimals}f}" for e in shown)
+    values = "; ".join(f"{draw.plain(e.group)} {e.short_name} {e.value:.{decimals}f}" for e in shown)
     step = 0.2 + 0.09 * len(own)
     return draw.panel("", f"Scores. {values}.", (draw.FULL, 0.75 + step * len(groups)), paint)
 
