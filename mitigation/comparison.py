@@ -139,7 +139,7 @@ def titles_of_metrics() -> dict[tuple[str, str], str]:
     >>> titles_of_metrics()["stereoset", "lms"]
     'Language-model score (LMS)'
     """
-    titles = {}
+    titles: dict[tuple[str, str], str] = {}
     for name in benchmarks.names():
         for profile in ("clean", "paper"):
             for metric in benchmarks.get(name).metrics(profile):

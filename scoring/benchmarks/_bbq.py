@@ -3,8 +3,8 @@
 By likelihood, an answer is the most probable of the two people and all forms of "it cannot be known" (the task ``bbq``
 of lm-evaluation-harness). By letter, each answer stands once at each of A, B and C, and the logarithms of the
 probabilities of the letters are averaged over these orders: a preference for a letter adds the same to the mean of
-each answer, so it changes no choice, as it does for a mean of probabilities. Where a model only writes, its text names
-a letter or an answer.
+each answer, so it changes no choice. It does change some choices by a mean of probabilities. Where a model only writes,
+its text names a letter or an answer.
 """
 
 import math

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cards.verdict import holm, verdict
-from scoring.metrics.sums import mean, ratio, side_by_side
+from scoring.metrics.sums import mean, percentage, ratio, side_by_side
 from scoring.statistics import intervals, stats
 from scoring.statistics import stats as resample
 from scoring.types import Group, Metric, ScoringError
@@ -321,3 +321,35 @@ def test_runs_over_other_examples_are_not_compared():
         paired(SHARE, one, other)
     with pytest.raises(ScoringError, match=r"The runs have 2 and 3 rows; compare two runs of the same data set"):
         paired(SHARE, one, {"x": np.zeros(3)})
+
+
+def by_analysis_of_variance(values, clusters):
+    """The intraclass correlation from sums of squares between and within clusters, in plain loops."""
+    groups = [values[clusters == name] for name in np.unique(clusters)]
+    total, middle = len(values), values.mean()
+    between = sum(len(group) * (group.mean() - middle) ** 2 for group in groups) / (len(groups) - 1)
+    within = sum(((group - group.mean()) ** 2).sum() for group in groups) / (total - len(groups))
+    size = (total - sum(len(group) ** 2 for group in groups) / total) / (len(groups) - 1)
+    return (between - within) / (between + (size - 1) * within)
+
+
+@pytest.mark.parametrize("alike", [0.0, 0.3, 1.0])
+def test_a_score_and_a_change_say_how_alike_the_examples_of_a_cluster_are(alike):
+    rng = np.random.default_rng(3)
+    clusters = np.repeat(np.arange(200), rng.integers(5, 15, 200))
+    # With this chance an example has the event of its cluster, so two of one cluster correlate by its square.
+    shared = rng.random(len(clusters)) < math.sqrt(alike)
+    x, y = (np.where(shared, rng.random(200)[clusters], rng.random(len(clusters))) < 0.4 for _ in range(2))
+    rate = percentage("rate", lambda table: table["x"], 50, "Percentage of events.")
+    one, other = {"x": x.astype(float)}, {"x": y.astype(float)}
+    score, change = estimate(rate, one, clusters=clusters), paired(rate, one, other, clusters=clusters)
+    assert score.icc == pytest.approx(by_analysis_of_variance(one["x"], clusters))
+    assert score.icc == pytest.approx(alike, abs=0.08)
+    assert change.icc == pytest.approx(by_analysis_of_variance(one["x"] - other["x"], clusters))
+
+
+def test_a_mean_that_is_no_proportion_has_no_intraclass_correlation():
+    table = {"x": np.arange(20.0)}
+    assert math.isnan(
+        estimate(mean("x", lambda t: t["x"], None, 0, 20, "Mean."), table, clusters=np.arange(20) // 2).icc
+    )
