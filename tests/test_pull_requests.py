@@ -65,9 +65,12 @@ from lm_eval.tasks import TaskManager
 torch.set_num_threads(1)
 folder, model, out = sys.argv[1:]
 manager = TaskManager(include_path=folder, include_defaults=False)
-network = HFLM(model, dtype="float64", device="cpu", batch_size=8)
-found = evaluate(network, manager.load(["stereoset"]), bootstrap_iters=10)
-json.dump(found["results"], open(out, "w"))
+network = HFLM(model, dtype="float64", device="cpu", batch_size=8, add_bos_token=True)
+found = {}
+# One call each: the harness takes the logits of one task for another one whose contexts and sentences make equal texts.
+for task in ("stereoset_intrasentence", "stereoset_intersentence"):
+    found |= evaluate(network, manager.load([task]), bootstrap_iters=10)["results"]
+json.dump(found, open(out, "w"))
 """
 
 
@@ -138,10 +141,9 @@ def test_the_repository_for_inspect_passes_its_linter_and_its_own_tests(written)
     lint = [str(INSPECT / "inspect-evals-lint"), "--root", str(root), "--all", "--output-format", "json"]
     done = subprocess.run(lint, capture_output=True, text=True, check=False, cwd=root)
     assert done.returncode == 0, done.stdout
-    assert {one["status"] for package in json.loads(done.stdout)["packages"] for one in package["checks"]} <= {
-        "pass",
-        "skip",
-    }
+    summary = json.loads(done.stdout)["summary"]
+    assert summary["pass"] > 0
+    assert summary["fail"] == summary["warn"] == summary["suppressed"] == 0
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PYTHON"))}
     tests = [str(INSPECT / "python"), "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(tests, capture_output=True, text=True, check=False, cwd=root, env=clean)

@@ -130,7 +130,7 @@ card -> 2 Missing argument 'MODEL'
 card org/name -> 2 Missing argument 'RUN'
 card org/name nowhere -> 2 Invalid value: --org is ''; name the organisation
 card org/name nowhere --org me -> 1 nowhere cannot be read as results
-leaderboard -> 2 Missing argument 'RUN|ORG|ORG/MODEL...'
+leaderboard -> 2 Missing argument 'RUN|ORG|ORG/MODEL|ORG/DATASET...'
 pmi cuont -> 2 No command is called 'cuont' (did you mean 'count'?)
 pmi count -> 2 Missing argument 'CORPUS...'
 pmi count nowhere.txt --window 0 --out x -> 2 Invalid value for '--window'

@@ -48,12 +48,12 @@ def fetched(model: str, revision: str | None, only: list[str] | None, names: Ite
 
     An error says which of the ``names`` is nearest to one that cannot be had.
     """
-    if model and Path(model).is_dir():
-        return Path(model)
-    # No name on the Hub begins like a path or has two slashes.
-    if model.startswith((".", "/", "~")) or model.count("/") > 1:
-        raise ScoringError(f"There is no folder {model}; give the folder of a model, or its name on the Hub.")
     try:
+        if model and Path(model).is_dir():
+            return Path(model)
+        # No name on the Hub begins like a path or has two slashes.
+        if model.startswith((".", "/", "~")) or model.count("/") > 1:
+            raise ScoringError(f"There is no folder {model!r}; give a folder that is there, or a name on the Hub.")
         return Path(snapshot_download(model, revision=revision, allow_patterns=only, ignore_patterns=[*_UNUSED]))
     except (OSError, ValueError, HfHubHTTPError) as error:
         raise ScoringError(

@@ -736,7 +736,7 @@ def test_a_name_that_cannot_be_had_is_refused(monkeypatch):
 
 @pytest.mark.parametrize("name", ["./none", "/none", "~/none", "some/folder/none"])
 def test_a_path_without_a_folder_is_no_name_on_the_hub(name):
-    with pytest.raises(ScoringError, match=f"There is no folder {name}; give the folder of a model"):
+    with pytest.raises(ScoringError, match=f"There is no folder '{name}'; give a folder that is there"):
         load(name)
 
 

@@ -289,7 +289,19 @@ def test_missing_data_is_told_before_the_model_is_loaded(tmp_path):
     assert "no-such-model" not in message
 
 
-NOWHERE = ["./no/such/folder", "../no-such-x", "a|b", "CON", "org/none", "x" * 300, "org/" + "x" * 300, "a\0b", ""]
+NOWHERE = ["a|b", "CON", "org/none", "x" * 300, "org/" + "x" * 300, "a\0b", ""]
+NO_FOLDERS = ["./no/such/folder", "../no-such-x", "/no/such", "~/no-such-x", "no/such/folder"]
+
+
+@pytest.mark.parametrize("model", NO_FOLDERS)
+@pytest.mark.fault(15)
+def test_a_folder_that_is_not_there_is_one_sentence(data, model):
+    said = f"There is no folder {model!r}; give a folder that is there, or a name on the Hub."
+    assert refused(model, "--data", data) == f"error: {said}"
+    with pytest.raises(ScoringError, match=f"^{re.escape(said)}$"):
+        load(model)
+    with pytest.raises(ScoringError, match=f"^{re.escape(said)}$"):
+        load(BUNDLED["tiny-causal"], adapter=model)
 
 
 @pytest.mark.parametrize("model", NOWHERE[:-1])
