@@ -1,6 +1,7 @@
 """What commands and pages say of drawn runs, by a label, and for each sentence a label with it and one without."""
 
 import io
+import json
 import math
 import re
 from dataclasses import replace
@@ -34,7 +35,7 @@ from scoring.report.headlines import headline_scores
 from scoring.report.page import page
 from scoring.responses import gifi_friend
 from scoring.types import BY_OTHERS
-from tests.cards.made import RUN, manifest
+from tests.cards.made import DIGEST, PROBES, RUN, manifest
 from tests.scoring.made_runs import made_comparison, made_run, score
 
 SPEAKS, AT_CHANCE = Language(40, 5.0, 7.0, 1e-9, 0.95, 1e-9), Language(40, 7.9, 5.2, 1.0, 0.525, 0.4)
@@ -257,8 +258,13 @@ def of_cards():
     def card(run):
         return section(run, [], [], {}, None)
 
-    def remarks(run):
-        return " ".join(published_results(run, "org", lambda *_: (manifest(), ""))[1])
+    def remarks(run, **benchmark):
+        facts = json.loads(manifest())
+        facts["benchmark"] |= benchmark
+        return " ".join(published_results(run, "org", lambda *_: (json.dumps(facts), ""))[1])
+
+    def of_rows(version):
+        return replace(RUN, data={f"{PROBES}/stsb/test": f"1.2.0 {version}"})
 
     change = {"benchmark": "neutral", "group": "stsb", "metric": "gas", "n": 9}
     change |= {"before": [0.5, 0.4, 0.6], "after": [0.2, 0.1, 0.3], "difference": [-0.3, -0.4, -0.2]}
@@ -269,6 +275,10 @@ def of_cards():
     def adapter(changes, measures):
         content = facts | {"changes": changes, "measures": measures}
         return adapter_card(content, "org/x", "mit", recipe, [], config=None, prompt=None)
+
+    def changed_scores(**changes):
+        run = of(RUN, "neutral")
+        return replace(run, estimates=tuple(replace(e, **changes) for e in run.estimates))
 
     part = replace(RUN, data={name: f"{text}, 20 of 40 rows" for name, text in RUN.data.items()})
     groups = [e for e in RUN.estimates if e.group in ("stsb", "pronoun-pairs", "templates")]
@@ -283,6 +293,13 @@ def of_cards():
         "remarks without a task": remarks(unknown),
         "remarks without rows": remarks(unpublished),
         "remarks without the metric": remarks(other),
+        "remarks of no task": remarks(of(RUN, "neutral"), configs=["templates"]),
+        "remarks of another framework": remarks(of(RUN, "neutral"), framework="x", alone=True),
+        "remarks of other rows": remarks(of_rows(f"sha256:{'cd' * 32}")),
+        "remarks of some rows": remarks(of_rows(f"sha256:{DIGEST}, 30 of 40 rows")),
+        "remarks of undefined scores": remarks(changed_scores(value=math.nan, why="no rows")),
+        "remarks of endless scores": remarks(changed_scores(value=5.5, low=5.0, high=6.0, most=math.inf)),
+        "remarks of another metric": remarks(of(RUN, "neutral"), framework="x", metric="share_neutral"),
         "adapter": adapter([change], {}),
         "adapter without scores": adapter([], {}),
         "adapter that leaks": adapter([change], {"leaked training rows": [3, None, None]}),
@@ -377,6 +394,13 @@ CASES = {
     "card.no_task": ("remarks without a task", "remarks"),
     "card.no_rows": ("remarks without rows", "remarks"),
     "card.no_metric": ("remarks without the metric", "remarks"),
+    "card.no_config": ("remarks of no task", "remarks"),
+    "card.other_framework": ("remarks of another framework", "remarks"),
+    "card.other_rows": ("remarks of other rows", "remarks of some rows"),
+    "card.some_rows": ("remarks of some rows", "remarks of other rows"),
+    "card.undefined": ("remarks of undefined scores", "remarks"),
+    "card.endless": ("remarks of endless scores", "remarks"),
+    "card.other_metric": ("remarks of another metric", "remarks"),
     "adapter.paired": ("adapter", "adapter without scores"),
     "adapter.none": ("adapter without scores", "adapter"),
     "adapter.leaked": ("adapter that leaks", "adapter"),
