@@ -313,6 +313,14 @@ SENTENCES: Mapping[str, Sentence] = {
     "compare.chance": Sentence(
         "The {which}, {name}, is at chance. {tests}", "One of the two runs is not better than chance at language."
     ),
+    "compare.no_ways": Sentence(
+        "The runs share no agreement of ways; score each with --ways, such as likelihood,choice.",
+        "probes compare has further runs, and none of their scores is the agreement of two ways.",
+    ),
+    "compare.few_models": Sentence(
+        "{count} models are too few to say whether ways order models alike; give {fewest} runs or more.",
+        "probes compare has fewer runs than a rank correlation needs.",
+    ),
     # Conditions that end a command with status 3.
     "fail.score": Sentence("{condition}: {name} is {value}.", "A condition of --fail-if holds for the score."),
     "fail.undefined": Sentence(

@@ -23,7 +23,7 @@ from cards.results import UNPUBLISHED, Language
 from cards.sentences import SENTENCES
 from cards.text import CardError
 from cards.uploads import Upload
-from scoring import benchmarks
+from scoring import agreement, benchmarks
 from scoring.commands.compare import show_comparison
 from scoring.commands.power import app as power
 from scoring.commands.score import show_run
@@ -186,6 +186,8 @@ def of_comparisons(folder):
         patch.setattr("scoring.api.compare", lambda *_: made)
         show_comparison(folder, folder, folder, 1, Console(file=file, width=400), verbose=False)
     limits = made.run
+    (pair,) = [e for e in limits.estimates if (e.benchmark, e.group, e.metric) == ("crows_pairs", "all", "ss")]
+    ways = replace(limits, estimates=tuple(replace(pair, metric=f"{way}_side") for way in ("likelihood", "choice")))
     undefined = tuple(replace(e, value=math.nan) for e in limits.estimates)
     return {
         "comparison": words(comparison_page(made)),
@@ -211,6 +213,8 @@ def of_comparisons(folder):
         "condition undefined": " ".join(holding([parsed("occugender.gap > 1")], replace(limits, estimates=undefined))),
         "failing": " ".join(failing(changed(pairs, p=1e-9, p_side=0.0), frozenset({"nearer"}))),
         "not failing": " ".join(failing(changed(pairs, p=1e-9, p_side=0.0), frozenset({"further"}))),
+        "two models by one way": str(agreement.shown([limits, limits])),
+        "two models by two ways": str(agreement.shown([ways, ways])),
         "power": " ".join(CliRunner().invoke(power, ["crows_pairs", "--n", "100"]).output.split()),
         "no power": " ".join(CliRunner().invoke(power, ["gest", "--n", "100"]).output.split()),
     }
@@ -371,6 +375,8 @@ CASES = {
     "compare.names": ("comparison", "bare comparison"),
     "compare.printed": ("comparison", "page"),
     "compare.files": ("comparison", "page"),
+    "compare.no_ways": ("two models by one way", "two models by two ways"),
+    "compare.few_models": ("two models by two ways", "two models by one way"),
     "compare.written": ("command of two runs", "command of a run"),
     "compare.chance": ("two runs, one at chance", "two runs"),
     "fail.score": ("condition", "condition that does not hold"),
