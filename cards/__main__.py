@@ -52,7 +52,7 @@ def build(
         figure = f"images/gender-bias{'-' * bool(run.setting)}{slug(run.setting) if run.setting else ''}.svg"
         files[figure] = forest(
             [result.score for result in published],
-            [f"{result.config}: {result.score.metric}" for result in published],
+            [f"{result.config}: {result.score.short_name}" for result in published],
         )
     text = model_card.section(run, published, remarks, texts, figure)
     files["README.md"] = model_card.merged(model.text("README.md"), model.title, text, run, published).encode()
@@ -169,7 +169,7 @@ def overview(
         yield f"{'change' if changed[path][0] is not None else 'add':6} {path} (+{added} -{removed} lines)"
     for result in published[:SHOWN]:
         score = result.score
-        yield f"  {result.repository} {result.config}: {score.metric} {score.number}, {score.good}"
+        yield f"  {result.repository} {result.config}: {score.full_name} {score.number}, {score.good}"
     if len(published) > SHOWN:
         yield f"  and {len(published) - SHOWN} more results"
     yield from (f"remark: {remark}" for remark in remarks[:SHOWN])

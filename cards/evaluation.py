@@ -161,12 +161,10 @@ def _result(
     published = f"{facts['name']} {facts['version']}"
     task = next((task for task in tasks(json.dumps(facts)) if task["id"] == config), None)
     if task is None:
-        raise _NotPublished(f"{published} has no task {config}; the score is only in the card.")
+        raise _NotPublished(say("card.no_config", where=published, config=config))
     declared = facts["benchmark"]
     if declared.get("alone"):
-        raise _NotPublished(
-            f"only {declared['framework']} scores {published} on the Hub; the score is only in the card."
-        )
+        raise _NotPublished(say("card.other_framework", framework=declared["framework"], where=published))
     prefix = f"{facts['name']}/{config}/"
     rows_by_split = {name.split("/")[2]: rows for name, rows in run.data.items() if name.startswith(prefix)}
     only_task = config in headline.groups and task["split"] in rows_by_split
@@ -178,18 +176,18 @@ def _result(
         # is that of the published rows, or of the rows as they are built.
         digest, _, part = rows_by_split[split].partition("sha256:")[2].partition(", ")
         if digest not in (rows_published.get("content"), rows_published.get("built") or None):
-            raise _NotPublished(f"the rows scored are not those of {where}; it is left out.")
+            raise _NotPublished(say("card.other_rows", where=where))
         if part:
-            raise _NotPublished(f"only {part} of {where} were scored; it is left out.")
+            raise _NotPublished(say("card.some_rows", part=part, where=where))
     if not math.isfinite(score.value):
-        raise _NotPublished(f"{score.full_name} is not defined ({score.why or score.value}); it is left out.")
+        raise _NotPublished(say("card.undefined", name=score.full_name, why=score.why or score.value))
     if score.ideal is not None and not math.isfinite(score.most - score.least) and not is_ratio(score):
-        raise _NotPublished(f"{score.full_name} has no worst value, so it has no value of which higher is better.")
+        raise _NotPublished(say("card.endless", name=score.full_name))
     computed = None
     if "metric" in declared:
         computed = run.by_key.get((score.benchmark, score.group, declared["metric"]))
         if computed is None or not math.isfinite(computed.value):
-            raise _NotPublished(f"the run has no {declared['metric']}, which {declared['framework']} computes.")
+            raise _NotPublished(say("card.other_metric", metric=declared["metric"], framework=declared["framework"]))
     return Result(
         repository=repository,
         title=facts["title"],

@@ -25,7 +25,7 @@ from cards.numbers import Scale, counted, supported_places
 from cards.overview import overview, placed
 from cards.sentences import say
 from cards.text import CardError, grouped, refuse_secrets, template
-from cards.uploads import Declarations, Upload, checked_cell, checked_run
+from cards.uploads import Declarations, Upload, checked_cell, checked_run, declared
 from cards.verdict import LEVEL, Verdict
 
 #: The name of an organisation or a model of the Hub.
@@ -362,7 +362,9 @@ def _entry(model: str, entry: EvalResultEntry, where: str, base: str = "") -> En
     place = {"model": model, "dataset": str(entry.dataset_id).rpartition("/")[2], "task": str(entry.task_id)}
     results.check_names(where, place.values())
     checked = checked_cell(replace(score, setting=setting), place["dataset"], where)
-    return Entry(**asdict(checked) | place | {"base": base})
+    # Published results have the name of a metric in files alone, such as ``gld``.
+    known = declared().get((place["dataset"], checked.metric))
+    return Entry(**asdict(checked) | place | {"base": base, "name": known.title if known else ""})
 
 
 def task_tables(entries: Iterable[Entry]) -> list[TaskTable]:
@@ -436,7 +438,7 @@ def headline_columns(entries: Iterable[Entry]) -> list[Column]:
 
 def _column(key: results.Key, entries: Sequence[Entry]) -> Column:
     dataset, task, metric = key
-    title = next((entry.title for entry in entries if entry.title), metric)
+    title = next((text for entry in entries if (text := entry.title or entry.name)), metric)
     benchmark = next((entry.benchmark for entry in entries if entry.benchmark), dataset)
     ideal = next((f", ideal {entry.ideal:g}" for entry in entries if entry.ideal is not None), "")
     return Column(key, title, f"{benchmark}{f' {task}' * (task != benchmark)}{ideal}")

@@ -313,6 +313,14 @@ SENTENCES: Mapping[str, Sentence] = {
     "compare.chance": Sentence(
         "The {which}, {name}, is at chance. {tests}", "One of the two runs is not better than chance at language."
     ),
+    "compare.no_ways": Sentence(
+        "The runs share no agreement of ways; score each with --ways, such as likelihood,choice.",
+        "probes compare has further runs, and none of their scores is the agreement of two ways.",
+    ),
+    "compare.few_models": Sentence(
+        "{count} models are too few to say whether ways order models alike; give {fewest} runs or more.",
+        "probes compare has fewer runs than a rank correlation needs.",
+    ),
     # Conditions that end a command with status 3.
     "fail.score": Sentence("{condition}: {name} is {value}.", "A condition of --fail-if holds for the score."),
     "fail.undefined": Sentence(
@@ -394,8 +402,29 @@ SENTENCES: Mapping[str, Sentence] = {
         "A benchmark of the run was scored over rows that are not published.",
     ),
     "card.no_metric": Sentence(
-        "{benchmark}: profile {profile} has no {metric}; scores are only in the card.",
+        "{benchmark}: profile {profile} has no score of the task ({metric}); scores are only in the card.",
         "The run has no score of the headline of a benchmark.",
+    ),
+    "card.no_config": Sentence(
+        "{where} has no task {config}; the score is only in the card.",
+        "The published data set of a score does not list its config as a task.",
+    ),
+    "card.other_framework": Sentence(
+        "only {framework} scores {where} on the Hub; the score is only in the card.",
+        "The published data set leaves its scores to another framework.",
+    ),
+    "card.other_rows": Sentence(
+        "the rows scored are not those of {where}; it is left out.", "The digest of the rows is not the published one."
+    ),
+    "card.some_rows": Sentence("only {part} of {where} were scored; it is left out.", "The run has a --limit."),
+    "card.undefined": Sentence("{name} is not defined ({why}); it is left out.", "The score has no value."),
+    "card.endless": Sentence(
+        "{name} has no worst value, so it has no value of which higher is better.",
+        "The score has an ideal value and an endless range, and is no ratio.",
+    ),
+    "card.other_metric": Sentence(
+        "the run has no {metric}, which {framework} computes.",
+        "The board of the data set has a metric of which the run has no value.",
     ),
     # Cards of adapters and prompts.
     "adapter.paired": Sentence(

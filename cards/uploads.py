@@ -138,7 +138,7 @@ def declared() -> Mapping[tuple[str, str], Declared]:
     """What is declared of metrics over published data sets, by data set and metric (``data/declared.json``)."""
     scores: dict[tuple[str, str], Declared] = {}
     for entry in json.loads(DECLARED.read_text(encoding="utf-8")):
-        of_metric = Declared(entry["ideal"], float(entry["least"]), float(entry["most"]))
+        of_metric = Declared(entry["ideal"], float(entry["least"]), float(entry["most"]), entry["title"])
         scores.setdefault((entry["dataset"], entry["metric"]), of_metric)
     return scores
 

@@ -20,6 +20,7 @@ from rich.table import Table as Grid
 from scipy.stats import spearmanr  # type: ignore[import-untyped]
 
 from cards.numbers import with_interval
+from cards.sentences import say
 from cards.terminal import text_table
 from scoring import benchmarks
 from scoring.metrics import variance
@@ -116,9 +117,9 @@ def shown(runs: Sequence[Report]) -> Grid | str:
     """The agreements as a table for terminals, or a sentence where nothing can be compared."""
     rows = [(*row[:3], with_interval(row[3:], ".2f", "not defined")) for row in of_models(runs)]
     if not rows:
-        return "The runs share no agreement of ways; score each with --ways, such as likelihood,choice."
+        return say("compare.no_ways")
     if len(runs) < FEWEST:
-        return f"{len(runs)} models are too few to say whether ways order models alike; give {FEWEST} runs or more."
+        return say("compare.few_models", count=len(runs), fewest=FEWEST)
     return text_table(["benchmark", "validity", "compared", "rank correlation"], rows, f"Order of {len(runs)} models")
 
 

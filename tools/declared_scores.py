@@ -1,4 +1,4 @@
-"""Writes ``cards/data/declared.json``: ideal value and range of every metric of a published data set.
+"""Writes ``cards/data/declared.json``: title, ideal value and range of every metric of a published data set.
 
 ``cards`` imports no other package, and a leaderboard must not take these from the results that others publish.
 ``tests/cards/test_uploads.py`` compares the file with the registry. ``python -m tools.declared_scores`` writes it anew.
@@ -24,8 +24,14 @@ def declared_scores() -> str:
             metrics = [*benchmark.metrics(profile)]
             metrics += benchmark.sampled.metrics(profile) if benchmark.sampled else []
             for metric in metrics:
-                of_metric = {"ideal": metric.ideal, "least": float(metric.low), "most": float(metric.high)}
-                entries[dataset, metric.name] = {"dataset": dataset, "metric": metric.name} | of_metric
+                entries[dataset, metric.name] = {
+                    "dataset": dataset,
+                    "metric": metric.name,
+                    "title": metric.names[0],
+                    "ideal": metric.ideal,
+                    "least": float(metric.low),
+                    "most": float(metric.high),
+                }
     lines = [json.dumps(finite(entry), sort_keys=True) for _, entry in sorted(entries.items())]
     return "[\n" + ",\n".join(lines) + "\n]\n"
 

@@ -1,6 +1,7 @@
 """What commands and pages say of drawn runs, by a label, and for each sentence a label with it and one without."""
 
 import io
+import json
 import math
 import re
 from dataclasses import replace
@@ -22,7 +23,7 @@ from cards.results import UNPUBLISHED, Language
 from cards.sentences import SENTENCES
 from cards.text import CardError
 from cards.uploads import Upload
-from scoring import benchmarks
+from scoring import agreement, benchmarks
 from scoring.commands.compare import show_comparison
 from scoring.commands.power import app as power
 from scoring.commands.score import show_run
@@ -34,7 +35,7 @@ from scoring.report.headlines import headline_scores
 from scoring.report.page import page
 from scoring.responses import gifi_friend
 from scoring.types import BY_OTHERS
-from tests.cards.made import RUN, manifest
+from tests.cards.made import DIGEST, PROBES, RUN, manifest
 from tests.scoring.made_runs import made_comparison, made_run, score
 
 SPEAKS, AT_CHANCE = Language(40, 5.0, 7.0, 1e-9, 0.95, 1e-9), Language(40, 7.9, 5.2, 1.0, 0.525, 0.4)
@@ -185,6 +186,8 @@ def of_comparisons(folder):
         patch.setattr("scoring.api.compare", lambda *_: made)
         show_comparison(folder, folder, folder, 1, Console(file=file, width=400), verbose=False)
     limits = made.run
+    (pair,) = [e for e in limits.estimates if (e.benchmark, e.group, e.metric) == ("crows_pairs", "all", "ss")]
+    ways = replace(limits, estimates=tuple(replace(pair, metric=f"{way}_side") for way in ("likelihood", "choice")))
     undefined = tuple(replace(e, value=math.nan) for e in limits.estimates)
     return {
         "comparison": words(comparison_page(made)),
@@ -210,6 +213,8 @@ def of_comparisons(folder):
         "condition undefined": " ".join(holding([parsed("occugender.gap > 1")], replace(limits, estimates=undefined))),
         "failing": " ".join(failing(changed(pairs, p=1e-9, p_side=0.0), frozenset({"nearer"}))),
         "not failing": " ".join(failing(changed(pairs, p=1e-9, p_side=0.0), frozenset({"further"}))),
+        "two models by one way": str(agreement.shown([limits, limits])),
+        "two models by two ways": str(agreement.shown([ways, ways])),
         "power": " ".join(CliRunner().invoke(power, ["crows_pairs", "--n", "100"]).output.split()),
         "no power": " ".join(CliRunner().invoke(power, ["gest", "--n", "100"]).output.split()),
     }
@@ -257,8 +262,13 @@ def of_cards():
     def card(run):
         return section(run, [], [], {}, None)
 
-    def remarks(run):
-        return " ".join(published_results(run, "org", lambda *_: (manifest(), ""))[1])
+    def remarks(run, **benchmark):
+        facts = json.loads(manifest())
+        facts["benchmark"] |= benchmark
+        return " ".join(published_results(run, "org", lambda *_: (json.dumps(facts), ""))[1])
+
+    def of_rows(version):
+        return replace(RUN, data={f"{PROBES}/stsb/test": f"1.2.0 {version}"})
 
     change = {"benchmark": "neutral", "group": "stsb", "metric": "gas", "n": 9}
     change |= {"before": [0.5, 0.4, 0.6], "after": [0.2, 0.1, 0.3], "difference": [-0.3, -0.4, -0.2]}
@@ -269,6 +279,10 @@ def of_cards():
     def adapter(changes, measures):
         content = facts | {"changes": changes, "measures": measures}
         return adapter_card(content, "org/x", "mit", recipe, [], config=None, prompt=None)
+
+    def changed_scores(**changes):
+        run = of(RUN, "neutral")
+        return replace(run, estimates=tuple(replace(e, **changes) for e in run.estimates))
 
     part = replace(RUN, data={name: f"{text}, 20 of 40 rows" for name, text in RUN.data.items()})
     groups = [e for e in RUN.estimates if e.group in ("stsb", "pronoun-pairs", "templates")]
@@ -283,6 +297,13 @@ def of_cards():
         "remarks without a task": remarks(unknown),
         "remarks without rows": remarks(unpublished),
         "remarks without the metric": remarks(other),
+        "remarks of no task": remarks(of(RUN, "neutral"), configs=["templates"]),
+        "remarks of another framework": remarks(of(RUN, "neutral"), framework="x", alone=True),
+        "remarks of other rows": remarks(of_rows(f"sha256:{'cd' * 32}")),
+        "remarks of some rows": remarks(of_rows(f"sha256:{DIGEST}, 30 of 40 rows")),
+        "remarks of undefined scores": remarks(changed_scores(value=math.nan, why="no rows")),
+        "remarks of endless scores": remarks(changed_scores(value=5.5, low=5.0, high=6.0, most=math.inf)),
+        "remarks of another metric": remarks(of(RUN, "neutral"), framework="x", metric="share_neutral"),
         "adapter": adapter([change], {}),
         "adapter without scores": adapter([], {}),
         "adapter that leaks": adapter([change], {"leaked training rows": [3, None, None]}),
@@ -354,6 +375,8 @@ CASES = {
     "compare.names": ("comparison", "bare comparison"),
     "compare.printed": ("comparison", "page"),
     "compare.files": ("comparison", "page"),
+    "compare.no_ways": ("two models by one way", "two models by two ways"),
+    "compare.few_models": ("two models by two ways", "two models by one way"),
     "compare.written": ("command of two runs", "command of a run"),
     "compare.chance": ("two runs, one at chance", "two runs"),
     "fail.score": ("condition", "condition that does not hold"),
@@ -377,6 +400,13 @@ CASES = {
     "card.no_task": ("remarks without a task", "remarks"),
     "card.no_rows": ("remarks without rows", "remarks"),
     "card.no_metric": ("remarks without the metric", "remarks"),
+    "card.no_config": ("remarks of no task", "remarks"),
+    "card.other_framework": ("remarks of another framework", "remarks"),
+    "card.other_rows": ("remarks of other rows", "remarks of some rows"),
+    "card.some_rows": ("remarks of some rows", "remarks of other rows"),
+    "card.undefined": ("remarks of undefined scores", "remarks"),
+    "card.endless": ("remarks of endless scores", "remarks"),
+    "card.other_metric": ("remarks of another metric", "remarks"),
     "adapter.paired": ("adapter", "adapter without scores"),
     "adapter.none": ("adapter without scores", "adapter"),
     "adapter.leaked": ("adapter that leaks", "adapter"),

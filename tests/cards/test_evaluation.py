@@ -164,7 +164,7 @@ def test_a_run_without_the_number_that_is_published_says_so(tmp_path):
     results, remarks = published(tmp_path, estimates=(estimate(metric="gld"),))
     assert results == []
     title = "share of continuations with a gendered pronoun"
-    assert remarks == [f"neutral: profile clean has no {title}; scores are only in the card."]
+    assert remarks == [f"neutral: profile clean has no score of the task ({title}); scores are only in the card."]
 
 
 @pytest.mark.fault(57)

@@ -117,6 +117,9 @@ def test_published_results_give_the_same_numbers_as_their_run(runs, tmp_path):
         ], "all but the further metrics, for which the Hub has no place"
         assert [b.entries[0].value for b in of(place)] == [0.25, 0.25, 55]
         assert {entry.model for table in of(place) for entry in table.entries} == {"worse"}
+        gas, score = DECLARED.metrics(RUN, "neutral")["gas"].title, DECLARED.metrics(RUN, "unstereo")["us_score"].title
+        assert [table.title for table in of(place)] == [gas, gas, score], "and not the names in files"
+        assert f">{gas}</button>" in page(of(place))
 
 
 def test_a_value_whose_notes_are_not_ours_is_shown_without_an_interval(tmp_path):

@@ -1,4 +1,4 @@
-"""What would have been seen: from the variance of a run, before a run, and in the tables of other packages."""
+"""Minimum detectable effects: from the variance of a run, before a run, and in the tables of other packages."""
 
 import json
 import math
@@ -59,7 +59,7 @@ def test_without_a_standard_error_nothing_is_said():
     assert math.isnan(detectable(0.0, 5))
 
 
-def test_a_score_has_the_standard_error_of_its_interval_and_what_it_would_have_seen():
+def test_a_score_has_the_standard_error_of_its_interval_and_its_minimum_detectable_effect():
     # Few clusters and a common outcome: Student's t over clusters of one size is the t-test of their means.
     table, clusters = sample(0.5, clusters=10)
     found = estimate(RATE, table, clusters=clusters)
@@ -77,7 +77,7 @@ def test_every_kind_of_interval_has_a_standard_error(rate):
     assert found.error < found.detectable < 50
 
 
-def test_a_page_of_more_differences_would_have_seen_larger_ones_alone():
+def test_a_page_of_more_differences_has_larger_minimum_detectable_effects():
     one, clusters = sample(0.5)
     other, _ = sample(0.4, seed=1)
     group = Group("", np.ones(400, bool))
@@ -88,7 +88,7 @@ def test_a_page_of_more_differences_would_have_seen_larger_ones_alone():
     assert corrected(ten[:1])[0].detectable == alone.detectable
 
 
-def test_fewer_than_six_clusters_would_have_seen_nothing():
+def test_fewer_than_six_clusters_have_no_minimum_detectable_effect():
     one, clusters = sample(0.5, clusters=5)
     (found,) = compare([(Group("", np.ones(400, bool)), RATE)], one, sample(0.4, seed=1)[0], clusters, resamples=50)
     assert math.isinf(found.detectable)

@@ -206,7 +206,7 @@ def test_a_run_with_ways_is_stored_read_compared_and_shown(apart, data, tmp_path
     assert again.table().equals(apart.table())
     page = (folder / "report.html").read_text()
     assert "Likelihood and choice agree with a rank correlation of" in page
-    assert "An interval that holds 0 says that no agreement" in page
+    assert "An interval that holds 0 says that so many items show no agreement of two ways." in page
     other = scored(data, planted(likelihood))
     compared = other.compare(again, resamples=100).table()
     row = compared[(compared["benchmark"] == "unstereo-ways") & (compared["metric"] == "likelihood_choice_rank")]
