@@ -256,3 +256,21 @@ def test_a_sentence_appears_where_its_rule_holds_and_not_where_it_does_not(name,
     must, must_not = CASES[name]
     assert appears(name, texts[must])
     assert not appears(name, texts[must_not])
+
+
+#: Templates in which every sentence of scores is said by its name.
+TEMPLATES = (
+    *(f"scoring/report/templates/{name}.html.j2" for name in ("report", "compare", "macros")),
+    *(f"cards/templates/{name}" for name in ("leaderboard.html.j2", "overview.html.j2", "model_section.md.j2")),
+)
+#: What says where something is, and nothing of scores.
+LINKS = {"All rows can be searched, sorted and filtered.", "The page of rows has the examples too."}
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_template_has_no_sentence_of_its_own(name):
+    text = (Path(__file__).parents[2] / name).read_text("utf-8")
+    text = re.sub(r"<(style|script)>.*?</\1>|\{\{.*?\}\}|\{%.*?%\}|```.*?```", " ", text, flags=re.DOTALL)
+    lines = [" ".join(re.sub(r"<[^>]*>", " ", line).split()) for line in text.splitlines()]
+    sentences = [found for line in lines for found in re.findall(r"[A-Z][^.]*\b[^.]*\s[^.]*\w\.(?=\s|$)", line)]
+    assert set(sentences) <= LINKS
