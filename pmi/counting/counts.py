@@ -236,7 +236,8 @@ def merge_files(parts: Sequence[Counts | str | Path], path: str | Path) -> Count
     """
     words, word_counts, pair_rows, rule, totals = _sum(parts)
     if not totals.words:
-        raise TableError(f"No word was counted in {rule.corpus}; give files with text.")
+        reason = f" ({totals.losses[0].rstrip('.')})" if totals.losses else ""
+        raise TableError(f"No word was counted in {rule.corpus}{reason}; give files with text.")
     write_counts(path, words, word_counts, pair_rows, rule, totals)
     present = set(words.filter(pc.is_in(words, value_set=pa.array(rule.gendered, pa.string()))).to_pylist())
     return CountsSummary(len(words), totals, tuple(word for word in rule.gendered if word not in present))

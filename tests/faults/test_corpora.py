@@ -118,8 +118,8 @@ def test_a_byte_order_mark_in_json_lines_is_skipped(tmp_path):
     ("ending", "content", "status"),
     [
         (".txt", b"She \xff saw\n", 0),
-        (".txt.gz", b"\x1f\x8b\x08damaged", 0),
-        (".txt.zst", b"(\xb5/\xfddamaged", 0),
+        (".txt.gz", b"\x1f\x8b\x08damaged", 1),
+        (".txt.zst", b"(\xb5/\xfddamaged", 1),
         (".jsonl", b"{damaged\n", 1),
         (".parquet", b"PAR1damaged", 1),
         (".unknown", b"She saw", 1),

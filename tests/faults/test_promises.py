@@ -19,7 +19,7 @@ def promises():
     return [(int(number), re.findall(r"`(tests/[^`]*)`", attacks), *rest) for number, attacks, *rest in rows]
 
 
-def tests_of(path):
+def named_tests(path):
     """The names of the tests of a file."""
     tree = ast.parse((ROOT / path).read_text())
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")}
@@ -33,7 +33,7 @@ def test_twelve_promises_have_attacks_that_exist_and_exceptions():
         assert exceptions.strip(), number
         for attack in attacks:
             path, name = attack.split("::")
-            assert name in tests_of(path), attack
+            assert name in named_tests(path), attack
 
 
 def test_the_figures_are_those_of_the_last_run():
