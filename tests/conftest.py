@@ -66,6 +66,9 @@ LONGEST = {
 settings.register_profile("untimed", deadline=None)  # a slow machine must not fail a test
 settings.load_profile("untimed")
 
+# Runs in the environment of inspect-ai, which the environment of the tests does not have.
+collect_ignore = ["scoring/inspecting.py"]
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -16,7 +16,7 @@ from scoring.report import every_eval_ever
 from scoring.report.every_eval_ever import Publisher, distance
 from scoring.types import Estimate, Report, ScoringError
 from tests import commands
-from tests.helpers import ROOT, mirror, missing
+from tests.helpers import ROOT, mirror
 
 LAB = Publisher("The lab", organisation="org")
 TIME = 1_700_000_000
@@ -32,7 +32,8 @@ def schema(name):
             data = path.read_bytes()
             assert hashlib.sha256(data).hexdigest() == files[address]
             return jsonschema.Draft7Validator(json.loads(data))
-    missing(f"the mirror has no copy of {address}")
+    # A mirror of the sources of data sets need not have it.
+    pytest.skip(f"neither the mirror nor .sources has {address}")
 
 
 def stereoset(n=40):
