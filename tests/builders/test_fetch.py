@@ -766,7 +766,13 @@ def test_the_tool_downloads_what_tests_need_and_says_what_is_not_available(serve
 def test_further_files_of_tests_are_as_pinned(tmp_path):
     fetcher, further = Fetcher(tmp_path, mirror=helpers.mirror(), offline=True), set(fetch_sources.wanted())
     further -= set(catalogue().sources.values())
+    n_equal = 0
     for each in further:
-        if each.name.startswith("https://"):
-            assert fetcher.get(each).path == helpers.mirror() / mirror_path(each.name)
-    assert sum(each.name.startswith("https://") for each in further) > 20
+        if not each.name.startswith("https://"):
+            continue
+        path = helpers.mirror() / mirror_path(each.name)
+        # A mirror of the sources of data sets need not have the schemas of a format.
+        if path.is_file() or "/schemas/" not in each.name:
+            assert fetcher.get(each).path == path
+            n_equal += 1
+    assert n_equal > 20
