@@ -187,7 +187,22 @@ class _Reader:
         return whole[:count]
 
 
-class ChosenRows(Mapping[str, Column]):
+class _View(Mapping[str, Column]):
+    """A table of the columns of another one; what a column holds is said by a subclass."""
+
+    table: Table
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.table
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.table)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+
+class ChosenRows(_View):
     """The rows of a table under a mask, whose columns are made when they are read and are not kept.
 
     >>> rows = ChosenRows({"p": np.array([1, 2, 3])}, np.array([True, False, True]))
@@ -201,17 +216,8 @@ class ChosenRows(Mapping[str, Column]):
     def __getitem__(self, name: str) -> Column:
         return self.table[name][self.mask]
 
-    def __contains__(self, name: object) -> bool:
-        return name in self.table
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.table)
-
-    def __len__(self) -> int:
-        return len(self.table)
-
-
-class ChangedTexts(Mapping[str, Column]):
+class ChangedTexts(_View):
     """A table in which a function changes each text, when it is read."""
 
     def __init__(self, table: Table, change: Callable[[Any], Any]) -> None:
@@ -222,15 +228,6 @@ class ChangedTexts(Mapping[str, Column]):
 
     def __getitem__(self, name: str) -> Column:
         return self._kept[name] if name in self._kept else self.changed(self.table[name])
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.table
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.table)
-
-    def __len__(self) -> int:
-        return len(self.table)
 
     def changed(self, column: Column) -> Column:
         """The column with its texts changed."""

@@ -507,7 +507,7 @@ def test_no_path_of_the_checkout_or_the_home_is_in_a_file_that_is_written(tmp_pa
 @pytest.mark.fault(83)
 def test_no_path_below_the_home_is_in_a_file_also_after_absolute_arguments(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    work, model = tmp_path / "work", tmp_path / "models" / "mine"
+    work, model = tmp_path / "texts", tmp_path / "models" / "mine"
     work.mkdir()
     shutil.copytree(BUNDLED["tiny-causal"], model)
     (work / "corpus.txt").write_text("She saw the ship.\nHe saw the nurse.\n")
@@ -530,4 +530,4 @@ def test_no_path_below_the_home_is_in_a_file_also_after_absolute_arguments(tmp_p
     }
     assert [path for path in files if str(tmp_path).encode() in path.read_bytes()] == []
     assert "~/models/mine" in (work / "run" / "results.json").read_text()
-    assert "~/work/corpus.txt" in Counts.read(work / "counts.parquet").rule.corpus
+    assert "~/texts/corpus.txt" in Counts.read(work / "counts.parquet").rule.corpus

@@ -83,13 +83,20 @@ def _of(scores: list[SampleScore], condition: str) -> list[dict[str, float]]:
     return [cast(dict[str, float], score.score.value) for score in chosen]
 
 
+def _share_right(scores: list[SampleScore], condition: str) -> float:
+    """The share of right answers among the questions of a condition."""
+    values = _of(scores, condition)
+    if not values:
+        return math.nan
+    return sum(value["right"] for value in values) / len(values)
+
+
 @metric
 def accuracy_ambiguous() -> Metric:
     """The share of right answers where the text leaves the answer open."""
 
     def compute(scores: list[SampleScore]) -> float:
-        values = _of(scores, "ambiguous")
-        return sum(value["right"] for value in values) / len(values) if values else math.nan
+        return _share_right(scores, "ambiguous")
 
     return compute
 
@@ -99,8 +106,7 @@ def accuracy_disambiguated() -> Metric:
     """The share of right answers where the text tells the answer."""
 
     def compute(scores: list[SampleScore]) -> float:
-        values = _of(scores, "disambiguated")
-        return sum(value["right"] for value in values) / len(values) if values else math.nan
+        return _share_right(scores, "disambiguated")
 
     return compute
 
