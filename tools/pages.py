@@ -379,9 +379,10 @@ def on_post_page(output: str, *, page: Page, config: MkDocsConfig) -> str:
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Adds the pages at the root of the project, one for each recipe and those of real models; called by mkdocs."""
+    """Adds the pages of the root, of each recipe, of real models and of their trends; called by mkdocs."""
     from mkdocs.structure.files import File
 
+    from tools import trends
     from tools.real_models.page import files as model_files
     from tools.real_models.scores import read, read_examples
 
@@ -395,4 +396,6 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     read_examples(collected)
     for name, content in model_files(collected).items():
         files.append(File.generated(config, f"real-models/{name}", content=content))
+    content = trends.page([*trends.steps(), *trends.sizes()])
+    files.append(File.generated(config, "models/trends.html", content=content))
     return files

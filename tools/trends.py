@@ -1,4 +1,4 @@
-"""The page of trends of published answers: ``python -m tools.trends docs/models/trends.html``.
+"""The page of trends of published answers: ``python -m tools.trends FILE``. The site has it too.
 
 Sizes of Pythia and OPT are from ``docs/models/scores.json``, the kept scores of published answers, and the training
 steps of Pythia-6.9B (deduplicated) from the table of ``docs/UNSTEREO.md``, which ``python -m tools.training_steps``
