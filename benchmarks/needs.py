@@ -14,10 +14,10 @@ from typing import Literal
 
 from transformers import LlamaConfig
 
-from cards.files import put
+from cards.common.files import put
 from mitigation import recipes
-from mitigation.estimate import ACTIVATIONS, CHECKPOINTED, GIB, count, empty_network
 from mitigation.recipe import trains_all_weights
+from mitigation.running.estimate import ACTIVATIONS, CHECKPOINTED, GIB, count, empty_network
 from scoring.inference.load_options import LoadOptions
 
 PAGE = Path(__file__).parents[1] / "docs" / "recipes.md"

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cards.draw import DOTTED, PALETTE, canvas, image, interval, styled, titled
-from cards.files import put
-from cards.verdict import ability_verdict, corrected, verdict
+from cards.common.draw import DOTTED, PALETTE, canvas, image, interval, styled, titled
+from cards.common.files import put
+from cards.common.verdict import ability_verdict, corrected, verdict
 from mitigation import recipes
 
 #: The sets of pairs whose stereotype was planted: the taught sentences, and others. The gap of the second one decides

@@ -28,24 +28,24 @@ from benchmarks.machine import describe
 from benchmarks.occupations import NEW, NEW_TEMPLATES, PLANTED, TEMPLATES, Pair, kept_pairs, pairs
 from benchmarks.planted_page import DECLARED, MEASURED, NOUNS, OCCUPATIONS, SETS, TAUGHT, TYPE_2, WINOBIAS
 from benchmarks.planted_page import TEMPLATES as TEMPLATE_SET
-from cards.files import put
-from cards.verdict import p_of
+from cards.common.files import put
+from cards.common.verdict import p_of
 from mitigation import mitigate, recipes
-from mitigation.comparison import over_seeds
 from mitigation.editing.session import gap
-from mitigation.evaluate import perplexity
+from mitigation.methods.comparison import over_seeds
+from mitigation.running.evaluate import perplexity
 from mitigation.training.data import TrainingData
 from scoring import DATA
 from scoring.adapters.facts import PROMPT, is_whole_model
 from scoring.inference.load_options import BUNDLED, load
 from scoring.inference.self_debias import with_prompt
+from scoring.inputs.prompts import Prompt
+from scoring.inputs.prompts import get as prompt_named
+from scoring.inputs.prompts import read as read_prompt
+from scoring.inputs.tables import DataMissing
 from scoring.metrics import knowledge
 from scoring.metrics.sums import mean
-from scoring.prompts import Prompt
-from scoring.prompts import get as prompt_named
-from scoring.prompts import read as read_prompt
 from scoring.statistics import stats
-from scoring.tables import DataMissing
 from scoring.types import Group, Metric, Option, Request, Row, ScoringError, Table
 
 RESULT = Path(__file__).with_suffix(".json")

@@ -12,12 +12,12 @@ lowered, and bias grows: docs/recipes.md has the numbers of a planted stereotype
 from dataclasses import dataclass
 from typing import Any
 
-from cards.files import put
-from cards.text import split_list
+from cards.common.files import put
+from cards.common.text import split_list
 from mitigation.errors import MitigationError
 from mitigation.recipe import Adapter, Job, Settings, declared, setting
 from scoring.adapters.facts import PROMPT
-from scoring.prompts import Prompt
+from scoring.inputs.prompts import Prompt
 
 _PAPER = "Schick et al. 2021"
 #: The beginning of the published prefixes, which the name of a kind of bias follows.

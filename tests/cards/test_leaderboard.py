@@ -10,11 +10,12 @@ import pytest
 import yaml
 
 from builders import datasets
-from cards import matrix, results
-from cards.evaluation import ResultSource, eval_files, published_results
+from cards import results
+from cards.common.text import CardError
+from cards.formats.evaluation import ResultSource, eval_files, published_results
 from cards.leaderboard import DATASETS, entries_of, matrix_rows, page, task_tables
+from cards.overview import matrix
 from cards.results import COMPARISON, read
-from cards.text import CardError
 from scoring import benchmarks
 from scoring.declared import DECLARED
 from scoring.report.comparison import comparison

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from mitigation.comparison import PRINTED, UNCHANGED, Method, by_method, changes_frame, printed_rows, tables_of
-from mitigation.comparison_page import label_places, markdown, page, plot
+from mitigation.methods.comparison import PRINTED, UNCHANGED, Method, by_method, changes_frame, printed_rows, tables_of
+from mitigation.methods.comparison_page import label_places, markdown, page, plot
 from scoring.adapters.facts import Adapter, Change, Cost
 
 GENDER = "intrasentence test gender"

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from cards.draw import DOTTED, PALETTE, canvas, image, styled, titled
-from scoring.corpus import Leans
+from cards.common.draw import DOTTED, PALETTE, canvas, image, styled, titled
+from scoring.inputs.corpus_counts import Leans
 from scoring.report.plots import draw
 from scoring.types import Floats
 

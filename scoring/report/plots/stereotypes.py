@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from cards.draw import DOTTED, interval
+from cards.common.draw import DOTTED, interval
 from scoring.report.plots import draw
 from scoring.types import Estimate, Floats, Table
 
