@@ -26,7 +26,7 @@ from cards.formats.evaluation import FOLDER, parse_entries, parse_notes, task_sc
 from cards.formats.uploads import Declarations, Upload, checked_cell, checked_run, declared
 from cards.hub import HubRefusal, add_files, explained, unreachable
 from cards.overview import overview, placed
-from cards.overview.matrix import BANDS, Cell, Column, ModelRow, matrix
+from cards.overview.model_matrix import BANDS, Cell, Column, ModelRow, matrix
 
 #: The name of an organisation or a model of the Hub.
 NAME = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cards.common.files import put
 from cards.overview import overview, placed
-from cards.overview.matrix import Cell, Column, ModelRow
+from cards.overview.model_matrix import Cell, Column, ModelRow
 
 DOCS = Path(__file__).parents[1] / "docs"
 SCORES, TABLE = DOCS / "models" / "scores.json", DOCS / "UNSTEREO.md"

@@ -19,7 +19,7 @@ from cards.common.numbers import formatted, interval, supported_digits
 from cards.common.sentences import say
 from cards.common.text import CardError, grouped, slug
 from cards.dataset_card import tasks
-from cards.overview.matrix import Cell
+from cards.overview.model_matrix import Cell
 from cards.results import UNPUBLISHED, Estimate, Headline, Report
 
 #: The setting in notes for a model that was scored without adapter and with the default settings.

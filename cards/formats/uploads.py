@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 from cards.common.files import file_sha256
 from cards.common.sentences import say
 from cards.common.text import CardError
-from cards.overview.matrix import Cell
+from cards.overview.model_matrix import Cell
 from cards.results import Estimate, Headline, Report, check_names, check_numbers
 
 DECLARED = Path(__file__).parents[1] / "data" / "declared.json"

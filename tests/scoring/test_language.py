@@ -10,7 +10,7 @@ import transformers
 import scoring
 from benchmarks import random_networks
 from cards.leaderboard import Entry, entries_of, page, task_tables
-from cards.overview.matrix import Cell, ModelRow
+from cards.overview.model_matrix import Cell, ModelRow
 from cards.results import Language
 from scoring import benchmarks
 from scoring.asking import language
