@@ -6,7 +6,7 @@ with the prefixes of bias-bench (Meade et al., 2022). Nothing is trained: the re
 computed once more for each prefix.
 
 It supposes that the prefix makes a stereotype more probable. Where it makes the other answer more probable, that one is
-lowered, and bias grows: docs/recipes.md has the numbers of a planted stereotype.
+lowered, and bias grows: docs/recipes-measured.md has the numbers of a planted stereotype.
 """
 
 from dataclasses import dataclass
