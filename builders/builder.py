@@ -78,11 +78,15 @@ def _project_digest() -> str:
 
 def code_digest(name: str, config: Config, files: Files) -> str:
     """SHA-256 of everything but the sources that decides the rows of a config, with versions of its libraries."""
-    # openpyxl decides what a cell holds, so its version counts where a workbook is read.
-    workbook = any(path.suffix == ".xlsx" for file in files.values() for path in file.paths)
+    libraries = set(config.packages)
+    for file in files.values():
+        # openpyxl decides what a cell holds, so its version counts where a workbook is read.
+        if any(path.suffix == ".xlsx" for path in file.paths):
+            libraries.add("openpyxl")
     path = datasets.included_file(name)
     parts = [_project_digest(), bytes_sha256(path.read_bytes()) if path else ""]
-    parts += [f"{library} {version(library)}" for library in sorted({*config.packages, *["openpyxl"] * workbook})]
+    for library in sorted(libraries):
+        parts.append(f"{library} {version(library)}")
     return bytes_sha256("\0".join(parts).encode())
 
 
@@ -97,29 +101,35 @@ def without_details(reason: str) -> str:
 
 def planned_entry(config: Config, files: Files, recipe: str) -> ConfigEntry:
     """The manifest entry of a config without its splits; equal entries give equal rows."""
-    own = {
-        "profile": config.profile,
-        "encoder": write.ENCODER,
-        "recipe": recipe,
-        "columns": {field.name: str(field.type) for field in config.schema},
-        "sources": [SourceEntry.of(files[name].source, files[name].alternative) for name in config.sources],
-        "embedded": {file: file_sha256(ROOT / file) for file in config.embedded},
-        "splits": {},
-    }
-    return ConfigEntry(**_shared(config, ConfigEntry) | own)
+    facts = _shared(config, ConfigEntry)
+    facts["profile"] = config.profile
+    facts["encoder"] = write.ENCODER
+    facts["recipe"] = recipe
+    facts["columns"] = {field.name: str(field.type) for field in config.schema}
+    facts["sources"] = [SourceEntry.of(files[name].source, files[name].alternative) for name in config.sources]
+    facts["embedded"] = {file: file_sha256(ROOT / file) for file in config.embedded}
+    facts["splits"] = {}
+    return ConfigEntry(**facts)
 
 
 def _shared(declared: Config | DataSet, entry: type[ConfigEntry | Manifest]) -> dict[str, Any]:
     """The facts that a declaration and its entry in the manifest have under one name, as JSON reads them back."""
     names = {field.name for field in fields(declared)} & {field.name for field in fields(entry)}
-    values = {name: getattr(declared, name) for name in names}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+    facts = {}
+    for name in names:
+        value = getattr(declared, name)
+        # JSON has no tuples, and an entry is compared with one that was read.
+        facts[name] = list(value) if isinstance(value, tuple) else value
+    return facts
 
 
 def _is_intact(folder: Path, entry: ConfigEntry) -> bool:
     """Whether all files of a config have the hashes of the manifest."""
-    files = [(folder / split.file, split.sha256) for split in entry.splits.values()]
-    return all(path.is_file() and file_sha256(path) == digest for path, digest in files)
+    for split in entry.splits.values():
+        path = folder / split.file
+        if not path.is_file() or file_sha256(path) != split.sha256:
+            return False
+    return True
 
 
 class Builder:
@@ -168,7 +178,9 @@ class Builder:
         self.configs += len(todo)
         self.progress.update(self.bar, total=self.configs)
         staged = self.out / f".new-{dataset.name}"
-        entries = unchanged | {name: self._build(dataset, name, plan, staged) for name, plan in todo.items()}
+        entries = dict(unchanged)
+        for name, plan in todo.items():
+            entries[name] = self._build(dataset, name, plan, staged)
         # The manifest keeps why configs of the other profile were left out.
         old_left_out = old.left_out if old and self.profile != Profile.all else {}
         manifest = self.manifest(dataset, entries, old_left_out | left_out)
@@ -191,60 +203,72 @@ class Builder:
         plans: dict[str, tuple[ConfigEntry, Files]] = {}
         left_out = {}
         for config in dataset.configs:
-            if self.profile in (Profile.all, config.profile):
-                # A config that cannot be built is left out with its reason, so that the others can be.
-                missing = [package for package in config.packages if find_spec(package) is None]
-                if missing:
-                    extra = config.packages[missing[0]]
-                    left_out[config.name] = missing_sentence("The config", missing[0], extra)
-                    continue
-                try:
-                    files = {name: self.fetcher.get(catalogue().sources[name]) for name in config.sources}
-                    plans[config.name] = planned_entry(config, files, code_digest(dataset.name, config, files)), files
-                except SourceUnavailable as error:
-                    left_out[config.name] = str(error)
+            if self.profile not in (Profile.all, config.profile):
+                continue
+            # A config that cannot be built is left out with its reason, so that the others can be.
+            missing = [package for package in config.packages if find_spec(package) is None]
+            if missing:
+                extra = config.packages[missing[0]]
+                left_out[config.name] = missing_sentence("The config", missing[0], extra)
+                continue
+            try:
+                files = {name: self.fetcher.get(catalogue().sources[name]) for name in config.sources}
+            except SourceUnavailable as error:
+                left_out[config.name] = str(error)
+                continue
+            recipe = code_digest(dataset.name, config, files)
+            plans[config.name] = planned_entry(config, files, recipe), files
         return plans, left_out
 
     def _build(self, dataset: DataSet, name: str, plan: tuple[ConfigEntry, Files], staged: Path) -> ConfigEntry:
         self.progress.update(self.bar, description=f"{dataset.name} {name}")
         (config,) = (config for config in dataset.configs if config.name == name)
         entry, files = plan
+        # All tables are made before the first file is written, so an error leaves no file of this config.
         tables = write.tables(config, config.rows(files), config.language or dataset.language)
-        splits = {split: write.write_split(staged, config, split, *made) for split, made in tables.items()}
+        splits = {}
+        for split, (table, dropped) in tables.items():
+            splits[split] = write.write_split(staged, config, split, table, dropped)
         self.progress.advance(self.bar)
         return replace(entry, splits=splits)
 
     @staticmethod
     def manifest(dataset: DataSet, entries: dict[str, ConfigEntry], left_out: dict[str, str]) -> Manifest:
         """The manifest of a data set with these configs, in the order of the data set."""
-        configs = {config.name: entries[config.name] for config in dataset.configs if config.name in entries}
-        sources = [source for entry in configs.values() for source in entry.sources]
-        licences = {entry.licence for entry in configs.values()} | {source.licence for source in sources}
-        citations = {key for entry in configs.values() for key in entry.cite} | {source.citation for source in sources}
+        configs, reasons = {}, {}
+        licences, citations = set(), set()
+        for config in dataset.configs:
+            if config.name in entries:
+                entry = entries[config.name]
+                configs[config.name] = entry
+                licences.add(entry.licence)
+                citations.update(entry.cite)
+                for source in entry.sources:
+                    licences.add(source.licence)
+                    citations.add(source.citation)
+            elif config.name in left_out:
+                reasons[config.name] = without_details(left_out[config.name])
         pinned = catalogue()
-        own = {
-            "benchmark": dict(dataset.benchmark),
-            "configs": configs,
-            "left_out": {
-                config.name: without_details(left_out[config.name])
-                for config in dataset.configs
-                if config.name in left_out and config.name not in configs
-            },
-            # Sorted, because a manifest of the same content has the same bytes.
-            "licences": {key: pinned.licences[key].facts for key in sorted(licences)},
-            "citations": {key: pinned.citations[key] for key in sorted(citations)},
-        }
-        return Manifest(**_shared(dataset, Manifest) | own)
+        facts = _shared(dataset, Manifest)
+        facts["benchmark"] = dict(dataset.benchmark)
+        facts["configs"] = configs
+        facts["left_out"] = reasons
+        # Sorted, because a manifest of the same content has the same bytes.
+        facts["licences"] = {key: pinned.licences[key].facts for key in sorted(licences)}
+        facts["citations"] = {key: pinned.citations[key] for key in sorted(citations)}
+        return Manifest(**facts)
 
 
 def _check_leaks(dataset: DataSet, manifest: Manifest, folder: Path) -> None:
     """Raises an error when two splits share a phrase, over all configs that name the same column."""
     phrases: dict[str, dict[str, list[str]]] = {}
     for config in dataset.configs:
-        if config.disjoint and config.name in manifest.configs:
-            for split, entry in manifest.configs[config.name].splits.items():
-                column = pq.read_table(folder / entry.file, columns=[config.disjoint])[config.disjoint]
-                phrases.setdefault(config.disjoint, {}).setdefault(split, []).extend(column.to_pylist())
+        if not config.disjoint or config.name not in manifest.configs:
+            continue
+        # Read from the files, because the configs that were not built again count too.
+        for split, entry in manifest.configs[config.name].splits.items():
+            column = pq.read_table(folder / entry.file, columns=[config.disjoint])[config.disjoint]
+            phrases.setdefault(config.disjoint, {}).setdefault(split, []).extend(column.to_pylist())
     for column_name, splits in phrases.items():
         check_disjoint(f"{dataset.name} ({column_name})", splits)
 
@@ -281,7 +305,9 @@ def build_datasets(
             return results
         except OSError as error:
             # Folders are exchanged one after another, so some may be new when the disk fails.
-            rest = f"{', '.join(replaced)} is new and the rest of " * bool(replaced)
+            rest = ""
+            if replaced:
+                rest = f"{', '.join(replaced)} is new and the rest of "
             raise BuildError(
                 f"{error.strerror or error} while writing to {out}; {rest}the old output is unchanged. "
                 "Make room or choose another --out."
@@ -311,7 +337,9 @@ def _recover(out: Path, names: Sequence[str]) -> None:
 def _refuse_changed(folder: Path) -> None:
     """Refuses a data set with a Parquet file that has not the hash of its manifest: it may hold the work of a user."""
     manifest = read_manifest(folder)
-    for config in manifest.configs.values() if manifest else ():
+    if manifest is None:
+        return
+    for config in manifest.configs.values():
         for split in config.splits.values():
             path = folder / split.file
             if path.is_file() and file_sha256(path) != split.sha256:
@@ -323,5 +351,5 @@ def _refuse_changed(folder: Path) -> None:
 
 def _remove_staged(folder: Path) -> None:
     """Removes a temporary folder, unless it has a file that no build writes."""
-    if all(map(is_data_set_file, strays(folder, ()))):
+    if all(is_data_set_file(file) for file in strays(folder, ())):
         shutil.rmtree(folder, ignore_errors=True)

@@ -55,25 +55,29 @@ def differences(
                 continue
             # Equal bytes need no reading. Another encoder may write the same rows as other bytes; then the rows are
             # compared, and the stated hash with the file itself.
-            is_same, is_ours = file_sha256(path) == expected.sha256, entry.encoder == fresh.configs[name].encoder
-            faults = (
-                [] if is_same else _file_differences(path, fresh_folder / expected.file, name, statistics=not is_ours)
-            )
+            encoder = fresh.configs[name].encoder
+            is_same = file_sha256(path) == expected.sha256
+            is_ours = entry.encoder == encoder
+            faults = []
+            if not is_same:
+                faults = _file_differences(path, fresh_folder / expected.file, name, statistics=not is_ours)
             if not faults and not is_ours:
                 faults = list(_stated(path, expected.file, entry, split))
-                if not (faults or is_same):
-                    wrote, here = entry.encoder, fresh.configs[name].encoder
+                if not faults and not is_same:
                     remarks.append(
-                        f"{expected.file}: same rows, other encoder ({wrote} wrote the folder, {here} is here)."
+                        f"{expected.file}: same rows, other encoder ({entry.encoder} wrote the folder, "
+                        f"{encoder} is here)."
                     )
-            elif not (faults or is_same):
+            elif not faults and not is_same:
                 faults = [f"{expected.file}: same rows, but other bytes than {entry.encoder} writes."]
             wrong += faults
-    remarks += [
-        f"{NAME}: {name} was built by another version of the code or of its libraries; its rows and facts are compared."
-        for name, entry in published.configs.items()
-        if name in fresh.configs and entry.recipe != fresh.configs[name].recipe
-    ]
+    for name, entry in published.configs.items():
+        # No difference of its own: another version of the code may well write the same rows.
+        if name in fresh.configs and entry.recipe != fresh.configs[name].recipe:
+            remarks.append(
+                f"{NAME}: {name} was built by another version of the code or of its libraries; its rows and facts are "
+                "compared."
+            )
     wrong += _manifest_differences(published, _expected(published, fresh, dataset))
     wrong += _left_out_differences(published, fresh, dataset)
     wrong += _other_files(folder, published)
@@ -84,57 +88,71 @@ def _expected(published: Manifest, fresh: Manifest, dataset: DataSet) -> Manifes
     """The fresh manifest of the published configs only."""
     entries = {}
     for name, entry in fresh.configs.items():
-        if (earlier := published.configs.get(name)) and earlier.encoder != entry.encoder:
+        if name not in published.configs:
+            continue
+        earlier = published.configs[name]
+        splits = dict(entry.splits)
+        if earlier.encoder != entry.encoder:
             # Another encoder writes other bytes; the stated ones are compared with the files.
-            splits = {
-                split: replace(expected, sha256=earlier.splits[split].sha256, bytes=earlier.splits[split].bytes)
-                for split, expected in entry.splits.items()
-                if split in earlier.splits
-            }
-            entry = replace(entry, encoder=earlier.encoder, splits=entry.splits | splits)
-        if earlier:
-            entries[name] = replace(entry, recipe=earlier.recipe)
+            for split, expected in entry.splits.items():
+                if split in earlier.splits:
+                    stated = earlier.splits[split]
+                    splits[split] = replace(expected, sha256=stated.sha256, bytes=stated.bytes)
+        # A difference of the recipe is a remark, not a difference.
+        entries[name] = replace(entry, encoder=earlier.encoder, splits=splits, recipe=earlier.recipe)
     return replace(Builder.manifest(dataset, entries, {}), left_out=published.left_out)
 
 
 def _stated(path: Path, file: str, entry: ConfigEntry, split: str) -> Iterator[str]:
     """What the manifest says of the bytes of a file and is not so."""
     stated = entry.encoder, entry.splits[split].sha256, entry.splits[split].bytes
+    # Parquet names its writer as "parquet-cpp-arrow version 17.0.0".
     encoder = f"pyarrow {pq.read_metadata(path).created_by.rpartition(' ')[2]}"
     computed = encoder, file_sha256(path), path.stat().st_size
-    for fact, one, other in zip(("encoder", "sha256", "bytes"), stated, computed, strict=True):
-        if one != other:
-            yield f"{NAME}: the {fact} of {file} is {one!r}, and the file has {other!r}."
+    for fact, value, expected in zip(("encoder", "sha256", "bytes"), stated, computed, strict=True):
+        if value != expected:
+            yield f"{NAME}: the {fact} of {file} is {value!r}, and the file has {expected!r}."
 
 
 def _manifest_differences(published: Manifest, fresh: Manifest) -> Iterator[str]:
     """The facts in which a published manifest differs from a fresh one."""
     # Flat, so that a difference is named by its path and not by a whole table.
-    ours, theirs = (_flat(asdict(manifest)) for manifest in (fresh, published))
-    # Configs that only the published folder has were named already.
-    for key in sorted(theirs.keys() | ours.keys()):
-        if theirs.get(key) != ours.get(key) and (key[0] != "configs" or key[1] in fresh.configs):
-            yield f"{NAME}: {' '.join(key)} is {theirs.get(key)!r}, expected {ours.get(key)!r}."
+    expected = _flat(asdict(fresh))
+    stated = _flat(asdict(published))
+    for key in sorted(stated.keys() | expected.keys()):
+        # Configs that only the published folder has were named already.
+        if key[0] == "configs" and key[1] not in fresh.configs:
+            continue
+        if stated.get(key) != expected.get(key):
+            yield f"{NAME}: {' '.join(key)} is {stated.get(key)!r}, expected {expected.get(key)!r}."
 
 
 def _flat(value: Any, key: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
     """The leaves of nested dictionaries by their path."""
     if not isinstance(value, dict):
         return {key: value}
-    return {path: leaf for name, inner in value.items() for path, leaf in _flat(inner, (*key, name)).items()}
+    leaves = {}
+    for name, inner in value.items():
+        leaves.update(_flat(inner, (*key, name)))
+    return leaves
 
 
 def _left_out_differences(published: Manifest, fresh: Manifest, dataset: DataSet) -> Iterator[str]:
     """Configs that are said to be left out and are not, or for a reason that none of their sources can give."""
+    configs = {config.name: config for config in dataset.configs}
     # What a push withholds is left out for a reason that the licences give, not the sources.
-    withheld = {name: reason for name, config in fresh.configs.items() if (reason := closed(fresh, config))}
-    sources = {config.name: config.sources for config in dataset.configs if config.name not in published.configs}
-    packages = {config.name: config.packages.items() for config in dataset.configs}
+    withheld = {name: closed(fresh, config) for name, config in fresh.configs.items()}
     for name, reason in published.left_out.items():
-        reasons = [f"{source} is not available." for source in sources.get(name, ())]
-        reasons += [without_details(missing_sentence("The config", *package)) for package in packages.get(name, ())]
-        reasons += [f"not redistributed: {withheld[name]}"] if name in withheld else []
-        if name not in sources or reason not in reasons:
+        reasons = []
+        is_left_out = name in configs and name not in published.configs
+        if is_left_out:
+            reasons += [f"{source} is not available." for source in configs[name].sources]
+        if name in configs:
+            for package, extra in configs[name].packages.items():
+                reasons.append(without_details(missing_sentence("The config", package, extra)))
+        if withheld.get(name):
+            reasons.append(f"not redistributed: {withheld[name]}")
+        if not is_left_out or reason not in reasons:
             yield f"{NAME}: left_out {name} is {reason!r}, expected {' or '.join(map(repr, reasons)) or 'nothing'}."
 
 
@@ -164,10 +182,12 @@ def _texts(folder: Path, published: Manifest) -> Mapping[str, bytes]:
         return {NAME: text.encode(), CARD: dataset_card(text).encode()}
     url = str(json.loads((folder / CROISSANT).read_bytes())["url"])
     host, _, repository = url.partition("/datasets/")
-    made = make_publication(folder, repository.partition("/")[0], host, restricted=True)
-    files = {name: content for name, content in made.files.items() if isinstance(content, bytes)}
+    publication = make_publication(folder, repository.partition("/")[0], host, restricted=True)
+    files = {name: content for name, content in publication.files.items() if isinstance(content, bytes)}
     # A push may leave out eval.yaml, and the Hub may refuse it.
-    return files | ({BENCHMARK: made.benchmark} if made.benchmark and (folder / BENCHMARK).is_file() else {})
+    if publication.benchmark and (folder / BENCHMARK).is_file():
+        files[BENCHMARK] = publication.benchmark
+    return files
 
 
 def _file_differences(path: Path, fresh: Path, config: str, *, statistics: bool) -> list[str]:

@@ -39,16 +39,14 @@ def _command(name: str) -> Callable[..., None]:
                 # Required options became optional for --replay, so without it what is missing is named here.
                 if p.default is p.empty and values[p.name] is None:
                     raise ChatError(f"--{p.name.replace('_', '-')} is missing; give it, or --replay.")
-            run_options, settings = (
-                kind(**{option.name: values[option.name] for option in fields(kind)})
-                for kind in (RunOptions, pipeline.settings)
-            )
+            run_options = RunOptions(**{option.name: values[option.name] for option in fields(RunOptions)})
+            settings = pipeline.settings(**{option.name: values[option.name] for option in fields(pipeline.settings)})
             generate(name, run_options, settings, console, errors)
 
     options = _parameters(pipeline)
     if pipeline.replays:
         # A record has the settings of its run, so then only --out is required.
-        options = [_optional(p) if p.default is p.empty and p.name != "out" else p for p in options]
+        options = [option if option.name == "out" else _optional(option) for option in options]
         replays = f"Repeat a recorded run without a chat model: {', '.join(pipeline.replays)}."
         kind = Annotated[str | None, typer.Option(metavar="NAME", help=replays)]
         options.append(options[0].replace(name="replay", default=None, annotation=kind))
@@ -62,7 +60,7 @@ def _command(name: str) -> Callable[..., None]:
 
 def _parameters(pipeline: Pipeline) -> list[inspect.Parameter]:
     """The options of a pipeline without ``--replay``."""
-    return [*parameters(pipeline.settings), *parameters(RunOptions)]
+    return parameters(pipeline.settings) + parameters(RunOptions)
 
 
 def _replay(name: str, pipeline: Pipeline, replay: str, values: dict[str, Any], console: Console) -> None:
@@ -71,16 +69,22 @@ def _replay(name: str, pipeline: Pipeline, replay: str, values: dict[str, Any], 
         raise ChatError(
             f"There is no recorded run {replay!r} of {name}; give --replay {' or '.join(pipeline.replays)}."
         )
-    for p in _parameters(pipeline):
-        given = values[p.name] not in (None if p.default is p.empty else p.default, [])
-        if given and p.name not in REPLAY_OPTIONS:
-            raise ChatError(f"The recorded run {replay} has its own --{p.name.replace('_', '-')}; leave it out.")
+    for parameter in _parameters(pipeline):
+        default = None if parameter.default is parameter.empty else parameter.default
+        # An option that may be repeated is an empty list where it is not named.
+        is_set = values[parameter.name] not in (default, [])
+        if is_set and parameter.name not in REPLAY_OPTIONS:
+            option = parameter.name.replace("_", "-")
+            raise ChatError(f"The recorded run {replay} has its own --{option}; leave it out.")
     with Progress(transient=True, console=Console(stderr=True)) as progress:
         fetcher = Fetcher(default_cache(), default_mirror(), values["offline"], progress)
         pipeline.replays[replay](values, fetcher, console)
 
 
 def _optional(parameter: inspect.Parameter) -> inspect.Parameter:
+    """The parameter with None for its default if it has none."""
+    if parameter.default is not parameter.empty:
+        return parameter
     kind, *metadata = get_args(parameter.annotation)
     return parameter.replace(default=None, annotation=Annotated[kind | None, *metadata])
 

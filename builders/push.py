@@ -50,11 +50,12 @@ class Repository:
             tree = list(self.api.list_repo_tree(recursive=True, revision=revision, **self.arguments))
         except (RepositoryNotFoundError, RevisionNotFoundError):
             return {}
-        return {
-            entry.path: entry.lfs.sha256 if entry.lfs else entry.blob_id
-            for entry in tree
-            if isinstance(entry, RepoFile) and entry.path != ATTRIBUTES
-        }
+        published = {}
+        for entry in tree:
+            # The tree has folders too.
+            if isinstance(entry, RepoFile) and entry.path != ATTRIBUTES:
+                published[entry.path] = entry.lfs.sha256 if entry.lfs else entry.blob_id
+        return published
 
     def tags(self) -> set[str]:
         """The names of its tags; empty without such a repository."""
@@ -70,12 +71,12 @@ class Repository:
         """
         from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
-        operations = [
-            CommitOperationAdd(change.path, files[change.path])
-            if change.path in files
-            else CommitOperationDelete(change.path)
-            for change in changes
-        ]
+        operations: list[CommitOperationAdd | CommitOperationDelete] = []
+        for change in changes:
+            if change.path in files:
+                operations.append(CommitOperationAdd(change.path, files[change.path]))
+            else:
+                operations.append(CommitOperationDelete(change.path))
         revision = str(self.api.repo_info(**self.arguments).sha)
         if not operations:
             return revision
@@ -92,11 +93,14 @@ def changes(files: Mapping[str, bytes | Path], published: Mapping[str, str]) -> 
     >>> [change.action for change in changes({"a": b"1", "b": b"2"}, {"b": "x", "c": "y"})]
     ['add', 'change', 'remove']
     """
-    # The Hub gives SHA-256 of large files and git blobs of small ones; either shows an equal file.
-    new = [path for path, content in files.items() if published.get(path) not in digests(content)]
-    removed = sorted(published.keys() - files.keys())
-    changed = [ConfigChange(path, "change" if path in published else "add") for path in new]
-    return changed + [ConfigChange(path, "remove") for path in removed]
+    result = []
+    for path, content in files.items():
+        # The Hub gives SHA-256 of large files and git blobs of small ones; either shows an equal file.
+        if published.get(path) not in digests(content):
+            result.append(ConfigChange(path, "change" if path in published else "add"))
+    for path in sorted(published.keys() - files.keys()):
+        result.append(ConfigChange(path, "remove"))
+    return result
 
 
 def digests(content: bytes | Path) -> tuple[str, str]:
@@ -152,17 +156,23 @@ def push(
     if is_tagged:
         # A version that is tagged never changes; eval.yaml is sent after the tag and is not part of it.
         at_tag = {path: digest for path, digest in repository.files(tag).items() if path != BENCHMARK}
-        if differing := changes(publication.files, at_tag):
+        differing = changes(publication.files, at_tag)
+        if differing:
+            more = " and more" if len(differing) > 1 else ""
             raise BuildError(
-                f"{name} has the tag {tag} with other content ({differing[0].action} {differing[0].path}"
-                f"{' and more' * (len(differing) > 1)}); give the data set a new version."
+                f"{name} has the tag {tag} with other content ({differing[0].action} {differing[0].path}{more}); "
+                "give the data set a new version."
             )
         console.print(f"{name} {tag} exists already, with the same content.")
         planned = []
     else:
         planned = changes(publication.files, current)
-    of_benchmark = changes(evaluation, {BENCHMARK: tree[BENCHMARK]} if evaluation and BENCHMARK in tree else {})
-    for change in (*planned, *of_benchmark):
+    # Without an eval.yaml to send, a published one stays.
+    published = {}
+    if evaluation and BENCHMARK in tree:
+        published[BENCHMARK] = tree[BENCHMARK]
+    of_benchmark = changes(evaluation, published)
+    for change in planned + of_benchmark:
         console.print(f"  {change.action:6} {change.path}")
     if not is_tagged:
         unchanged = len(publication.files) - sum(change.action != "remove" for change in planned)
@@ -196,7 +206,9 @@ def folders(out: Path, names: list[str]) -> list[Path]:
     """
     if names:
         return [out / name for name in names]
-    built = [out] if (out / NAME).is_file() else sorted(path.parent for path in out.glob(f"*/{NAME}"))
+    if (out / NAME).is_file():
+        return [out]
+    built = sorted(path.parent for path in out.glob(f"*/{NAME}"))
     if not built:
         raise BuildError(f"{out} has no built data set; run probes build --out {out} first.")
     return built
@@ -253,10 +265,10 @@ def main(
                 refused = True
                 errors.print(f"error: {error}")
         if space and not dry_run:
-            found = leaderboard.Collected()
-            found.add_hub(org, api)
-            scores = leaderboard.page(leaderboard.task_tables(found.entries)).encode()
-            for sentence in found.sentences:
+            collected = leaderboard.Collected()
+            collected.add_hub(org, api)
+            scores = leaderboard.page(leaderboard.task_tables(collected.entries)).encode()
+            for sentence in collected.sentences:
                 console.print(sentence)
             console.print(f"Space: {leaderboard.publish_space(api, space, scores)}")
         if reason:

@@ -29,27 +29,28 @@ def print_results(console: Console, results: Sequence[BuildResult], offline: boo
     rows, drops, left_out = [], [], []
     for result in results:
         rows.append([result.name])
-        for config, entry in (result.manifest.configs if result.manifest else {}).items():
+        configs = result.manifest.configs if result.manifest else {}
+        for config, entry in configs.items():
             state = "built" if config in result.built else "unchanged"
             for name, split in entry.splits.items():
                 dropped = sum(split.dropped.values())
                 count = f"{dropped:,}" if dropped else ""
                 rows.append([f"  {config}", name, f"{split.rows:,}", split.sha256[:12], count, state])
-                drops += [
-                    f"dropped: {result.name} {config} {name}: {count:,} x {reason}"
-                    for reason, count in split.dropped.items()
-                ]
-        reasons = result.left_out
-        if offline:
-            without_source = [config for config, reason in reasons.items() if PACKAGE not in reason]
-            left_out += [f"left out: {result.name}: {', '.join(without_source)}"] * bool(without_source)
-            reasons = {config: reason for config, reason in reasons.items() if config not in without_source}
+                for reason, number in split.dropped.items():
+                    drops.append(f"dropped: {result.name} {config} {name}: {number:,} x {reason}")
+        without_source = []
         by_reason: dict[str, list[str]] = {}
-        for config, reason in reasons.items():
-            by_reason.setdefault(reason, []).append(config)
-        left_out += [f"left out: {result.name} {', '.join(own)}: {reason}" for reason, own in by_reason.items()]
+        for config, reason in result.left_out.items():
+            if offline and PACKAGE not in reason:
+                without_source.append(config)
+            else:
+                by_reason.setdefault(reason, []).append(config)
+        if without_source:
+            left_out.append(f"left out: {result.name}: {', '.join(without_source)}")
+        for reason, names in by_reason.items():
+            left_out.append(f"left out: {result.name} {', '.join(names)}: {reason}")
     console.print(text_table(["config", "split", "rows", "sha256", "dropped", "state"], rows), soft_wrap=False)
-    for line in (*drops, *left_out):
+    for line in drops + left_out:
         console.print(line)
 
 
@@ -100,22 +101,29 @@ def main(
         for note in fetcher.notes:
             errors.print(note)
         if check:
-            for sentence in (*remarks, *wrong):
+            for sentence in remarks + wrong:
                 console.print(sentence)
             console.print(f"{len(wrong)} differences in {', '.join(names)}.")
             raise typer.Exit(1 if wrong else 0)
         print_results(console, results, offline)
-        if left_out := [reason for result in results for reason in result.left_out.values()]:
+        left_out: list[str] = []
+        for result in results:
+            left_out.extend(result.left_out.values())
+        if left_out:
+            advice = ""
             # A package that is not installed is named in its own line, and no source would help.
-            sources = offline and any(PACKAGE not in reason for reason in left_out)
-            advice = (
-                ": run without --offline, or give --mirror DIR, a folder with the files of sources.toml as HOST/PATH"
-            )
-            errors.print(f"Left out: {len(left_out)} configs{advice if sources else ''}.")
+            if offline and any(PACKAGE not in reason for reason in left_out):
+                advice = (
+                    ": run without --offline, or give --mirror DIR, a folder with the files of sources.toml as "
+                    "HOST/PATH"
+                )
+            errors.print(f"Left out: {len(left_out)} configs{advice}.")
         console.print(f"The data sets are in {out}.")
         # Offline, sources are expected to be missing, unless nothing of a data set named by the user could be built.
         named_but_missing = len(names) < len(datasets.names()) and any(result.manifest is None for result in results)
-        raise typer.Exit(2 if named_but_missing or (left_out and not offline) else 0)
+        if named_but_missing or (left_out and not offline):
+            raise typer.Exit(2)
+        raise typer.Exit(0)
 
 
 app = single(main)

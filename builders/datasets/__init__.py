@@ -31,10 +31,15 @@ def include(path: Path) -> DataSet:
         name of the data set, a config or a split is no plain file name.
     """
     dataset = REGISTRY.include(path)
-    for what in (dataset.name, *(part for config in dataset.configs for part in (config.name, *config.splits))):
-        if not _NAME.fullmatch(what):
+    names_of_files = [dataset.name]
+    for config in dataset.configs:
+        names_of_files.append(config.name)
+        names_of_files.extend(config.splits)
+    # Each name becomes a part of a path below the output folder.
+    for name in names_of_files:
+        if not _NAME.fullmatch(name):
             raise BuildError(
-                f"{path} has the name {what!r}, which would be a path; give a name of letters, digits, hyphens, dots "
+                f"{path} has the name {name!r}, which would be a path; give a name of letters, digits, hyphens, dots "
                 "and underscores that begins with a letter or a digit."
             )
     if path.with_suffix(".toml").is_file():

@@ -41,7 +41,11 @@ def rows_of(prefix: str, fetched: Fetched, records: Iterable[tuple[int, Mapping[
         When a record has no or several answers that it cannot be known, or a label that is not known here.
     """
     records_of = list(records)
-    unknowns = sorted({r[answer] for _, r in records_of if r for answer in _PLACES if _label(r, answer) == UNKNOWN})
+    answers = set()
+    for _, record in records_of:
+        if record:
+            answers.update(record[answer] for answer in _PLACES if _label(record, answer) == UNKNOWN)
+    unknowns = sorted(answers)
     for number, record in records_of:
         origin = fetched.origin(number)
         if record is None:
@@ -58,13 +62,22 @@ def rows_of(prefix: str, fetched: Fetched, records: Iterable[tuple[int, Mapping[
 
 
 def _values(record: Mapping[str, Any]) -> dict[str, Any]:
-    labels = [_label(record, answer) for answer in _PLACES]
-    group = {"F": "women", "M": "men"}.get(record["additional_metadata"]["stereotyped_groups"][0], TRANS)
-    groups = {place: _GROUPS[label.partition("_")[0]] for place, label in enumerate(labels) if label != UNKNOWN}
-    (unknown,) = {0, 1, 2} - groups.keys()
+    # The field is a list, of which the first group counts.
+    stereotyped = record["additional_metadata"]["stereotyped_groups"][0]
+    group = {"F": "women", "M": "men"}.get(stereotyped, TRANS)
     negative = record["question_polarity"] == "neg"
-    # The stereotype answers a negative question with the group, and another question with the other person.
-    biased = [place for place, of in groups.items() if (of == group) == negative]
+    people, biased = set(), []
+    for place, answer in enumerate(_PLACES):
+        label = _label(record, answer)
+        if label == UNKNOWN:
+            continue
+        people.add(place)
+        # The stereotype answers a negative question with the group, and another question with the other person.
+        is_of_group = _GROUPS[label.partition("_")[0]] == group
+        if is_of_group == negative:
+            biased.append(place)
+    # Any other number of answers that are no person is a ValueError, which the caller reports.
+    (unknown,) = {0, 1, 2} - people
     return {
         "context": record["context"],
         "question": record["question"],
@@ -99,8 +112,11 @@ _Record = Mapping[str, Any]
 
 def _rows(files: Files) -> Rows:
     fetched = files["bbq/gender"]
-    released = len(fetched.paths) == 1
-    yield from rows_of("bbq", fetched, enumerate(read.json_lines(fetched.path)) if released else _rebuilt(fetched))
+    # The released file is one; its replacement is a copy of the ambiguous half with the templates.
+    if len(fetched.paths) == 1:
+        yield from rows_of("bbq", fetched, enumerate(read.json_lines(fetched.path)))
+    else:
+        yield from rows_of("bbq", fetched, _rebuilt(fetched))
 
 
 def _rebuilt(fetched: Fetched) -> Iterator[tuple[int, _Record | None]]:
@@ -110,24 +126,32 @@ def _rebuilt(fetched: Fetched) -> Iterator[tuple[int, _Record | None]]:
     for template in read.table(templates, _COLUMNS.split()):
         by_question.setdefault((template["Q_id"], template["version"]), []).append(template)
     for number, record in enumerate(read.json_document(path)):
-        others = by_question[record["question_index"], record["additional_metadata"]["version"]]
-        found = [one for template in others if (one := _disambiguated(record, template))]
+        candidates = []
+        for template in by_question[record["question_index"], record["additional_metadata"]["version"]]:
+            disambiguated = _disambiguated(record, template)
+            if disambiguated:
+                candidates.append(disambiguated)
         yield number, record
-        yield number, found[0] if len(found) == 1 else None
+        yield number, candidates[0] if len(candidates) == 1 else None
 
 
 def _disambiguated(record: _Record, template: Mapping[str, str]) -> _Record | None:
     match = _pattern(template).fullmatch(record["context"])
-    if match is None or set(_SLOT.findall(template["Disambiguating_Context"])) - match.groupdict().keys():
+    if match is None:
         return None
-    names = "Disambiguating_Context", _ANSWER[record["question_polarity"]]
-    sentence, answer = (_filled(template[name], match.groupdict()) for name in names)
+    words = match.groupdict()
+    # A slot that only the second sentence has cannot be filled.
+    if set(_SLOT.findall(template["Disambiguating_Context"])) - words.keys():
+        return None
+    sentence = _filled(template["Disambiguating_Context"], words)
+    answer = _filled(template[_ANSWER[record["question_polarity"]]], words)
     return {
         **record,
+        # Ids of the released file: a disambiguated record follows its ambiguous one.
         "example_id": record["example_id"] + 1,
         "context_condition": "disambig",
         "context": f"{record['context']} {sentence}",
-        "label": [record[f"ans{number}"] for number in range(3)].index(answer),
+        "label": [record[place] for place in _PLACES].index(answer),
     }
 
 
@@ -136,17 +160,22 @@ def _pattern(template: Mapping[str, str]) -> re.Pattern[str]:
     words = dict(_LIST.findall(f"{template['Names']}; {template['Lexical_diversity']}"))
     text = re.escape(template["Ambiguous_Context"]).replace(r"\ a\ \{\{", r"\ an?\ \{\{")
     for slot in dict.fromkeys(_SLOT.findall(template["Ambiguous_Context"])):
-        listed = "|".join(re.escape(word.strip()) for word in words[slot].split(",")) if slot in words else ".+?"
+        if slot in words:
+            choices = "|".join(re.escape(word.strip()) for word in words[slot].split(","))
+        else:
+            choices = ".+?"
         escaped = re.escape(f"{{{{{slot}}}}}")
-        text = text.replace(escaped, f"(?P<{slot}>{listed})", 1).replace(escaped, f"(?P={slot})")
+        # The first occurrence of a slot captures its word; the later ones must repeat that word.
+        text = text.replace(escaped, f"(?P<{slot}>{choices})", 1).replace(escaped, f"(?P={slot})")
     return re.compile(text)
 
 
 def _filled(text: str, words: Mapping[str, str]) -> str:
     """A text of a template with its words; a name that begins with a vowel turns every a before a vowel into an."""
     filled = _SLOT.sub(lambda slot: words[slot[1]], text)
-    vowel = any(words[name][0].lower() in "aeiou" for name in ("NAME1", "NAME2"))
-    return re.sub(r"(\s[aA])(\s[aeiou])", r"\1n\2", filled, flags=re.IGNORECASE) if vowel else filled
+    if any(words[name][0].lower() in "aeiou" for name in ("NAME1", "NAME2")):
+        return re.sub(r"(\s[aA])(\s[aeiou])", r"\1n\2", filled, flags=re.IGNORECASE)
+    return filled
 
 
 DATASET = declared("bbq", {"gender": _rows})

@@ -36,9 +36,16 @@ from builders.text.words import Gender, article
 _OTHER: Mapping[Gender, Gender] = {"male": "female", "female": "male"}
 
 _CROWS_FILE = "crows-pairs/pairs"
+# The first column is the number of the row, which has no name in the file.
 _CROWS_COLUMNS = (
     "",
-    *"sent_more sent_less stereo_antistereo bias_type annotations anon_writer anon_annotators".split(),
+    "sent_more",
+    "sent_less",
+    "stereo_antistereo",
+    "bias_type",
+    "annotations",
+    "anon_writer",
+    "anon_annotators",
 )
 _CROWS_DOMAINS = {"gender": "gender", "race-color": "race", "religion": "religion"}
 
@@ -47,30 +54,40 @@ def _crows(paper: bool, files: Files) -> Rows:
     fetched = files[_CROWS_FILE]
     for number, record in enumerate(read.table(fetched.path, _CROWS_COLUMNS)):
         domain = _CROWS_DOMAINS.get(record["bias_type"])
-        if domain:
-            pair = record["sent_more"], record["sent_less"]
-            values = {
-                "domain": domain,
-                "direction": record["stereo_antistereo"],
-                "writer": record["anon_writer"],
-                **triplet(*(pair if paper else (" ".join(sentence.split()) for sentence in pair))),
-            }
-            yield Row("test", f"crows-pairs-{number}", fetched.origin(number), values)
+        # The paper has three domains; the file has nine types of bias.
+        if domain is None:
+            continue
+        more, less = record["sent_more"], record["sent_less"]
+        if not paper:
+            # White space that only one sentence has would become a part of the objects.
+            more, less = " ".join(more.split()), " ".join(less.split())
+        values = {
+            "domain": domain,
+            "direction": record["stereo_antistereo"],
+            "writer": record["anon_writer"],
+            **triplet(more, less),
+        }
+        yield Row("test", f"crows-pairs-{number}", fetched.origin(number), values)
 
 
 def _winobias(paper: bool, files: Files) -> Rows:
     for pair in winobias.winobias_pairs(files):
-        genders = pair.stereotype, _OTHER[pair.stereotype]
-        sides = (pair.pro, pair.anti) if paper else (pair.sentence(gender) for gender in genders)
-        values = {
+        values: dict[str, Any] = {
             "domain": "gender",
             "subject": pair.occupation,
             "other_participant": pair.other_participant,
             "stereotype": pair.stereotype,
             "type": pair.type,
-            **triplet(*sides),
         }
-        yield Row(pair.split, pair.id, pair.origin(files), values if paper else values | {"mended": pair.mended})
+        if paper:
+            values |= triplet(pair.pro, pair.anti)
+        else:
+            # Both sentences are made from one text, because released pairs may differ in more than the pronoun.
+            biased = pair.sentence(pair.stereotype)
+            unbiased = pair.sentence(_OTHER[pair.stereotype])
+            values |= triplet(biased, unbiased)
+            values["mended"] = pair.mended
+        yield Row(pair.split, pair.id, pair.origin(files), values)
 
 
 _REFERS_TO = {"0": "subject", "1": "other_participant"}
@@ -87,8 +104,10 @@ def _winogender(files: Files) -> Rows:
     for schema, number in first.items():
         occupation, participant, answer = schema.split(".")
         share = shares[occupation].bls
+        # The stereotype is the gender of the majority, by the labour statistics of the data set.
         stereotype: Gender = "female" if share > 50 else "male"
-        they, *pair = (sentences[f"{schema}.{name}.txt"] for name in ("neutral", stereotype, _OTHER[stereotype]))
+        biased = sentences[f"{schema}.{stereotype}.txt"]
+        unbiased = sentences[f"{schema}.{_OTHER[stereotype]}.txt"]
         values = {
             "domain": "gender",
             "subject": occupation,
@@ -96,8 +115,8 @@ def _winogender(files: Files) -> Rows:
             "refers_to": _REFERS_TO[answer],
             "stereotype": stereotype,
             "female_share": share,
-            "sentence_they": they,
-            **triplet(*pair),
+            "sentence_they": sentences[f"{schema}.neutral.txt"],
+            **triplet(biased, unbiased),
         }
         yield Row("test", f"winogender-{schema}", fetched.origin(number), values)
 
@@ -152,23 +171,20 @@ def stereoset_examples(fetched: Fetched, task: Task) -> Iterator[StereoSetExampl
 
 
 def _released(origin: Origin, entry: Mapping[str, Any]) -> StereoSetExample:
-    # Labels of another release would be dropped without a word, so they are refused by name.
-    by_label = {_GOLD.get(s["gold_label"], s["gold_label"]): s for s in entry["sentences"]}
+    by_label = {}
+    for sentence in entry["sentences"]:
+        # Labels of another release would be dropped without a word, so they are refused by name.
+        label = _GOLD.get(sentence["gold_label"], sentence["gold_label"])
+        by_label[label] = sentence
     if by_label.keys() != set(_GOLD.values()) or len(entry["sentences"]) != len(_GOLD):
-        labels = ", ".join(s["gold_label"] for s in entry["sentences"])
+        labels = ", ".join(sentence["gold_label"] for sentence in entry["sentences"])
         raise BuildError(
             f"{origin.file} row {origin.row} (id {entry['id']}) has sentences labelled {labels}; "
             f"expected one each of {', '.join(_GOLD)}."
         )
-    return StereoSetExample(
-        origin,
-        entry["bias_type"],
-        entry["target"],
-        {label: s["sentence"] for label, s in by_label.items()},
-        entry["context"],
-        entry["id"],
-        {label: s["id"] for label, s in by_label.items()},
-    )
+    texts = {label: sentence["sentence"] for label, sentence in by_label.items()}
+    ids = {label: sentence["id"] for label, sentence in by_label.items()}
+    return StereoSetExample(origin, entry["bias_type"], entry["target"], texts, entry["context"], entry["id"], ids)
 
 
 def _listed(
@@ -182,19 +198,32 @@ def _listed(
 
 
 def _stereoset_row(task: Task, split: str, example: StereoSetExample) -> Row:
-    sentences = [example.sentences[label] for label in LABELS]
-    parts = triplet(*sentences) if task == "intrasentence" else filled(f"{example.context} {BLANK}", *sentences)
-    objects = [parts[f"object_{label}"] for label in LABELS]
+    biased, unbiased, irrelevant = (example.sentences[label] for label in LABELS)
+    if task == "intrasentence":
+        # The three sentences differ in a word, which becomes the blank.
+        parts = triplet(biased, unbiased, irrelevant)
+    else:
+        # The three sentences follow one context, so each is an object as a whole.
+        parts = filled(f"{example.context} {BLANK}", biased, unbiased, irrelevant)
     ids = example.sentence_ids or {}
-    values = {
+    values: dict[str, Any] = {
         "domain": example.domain,
         "subject": example.target,
         "context": example.context,
         "example_id": example.id,
-        **{f"sentence_id_{label}": ids.get(label) for label in LABELS},
-        **parts,
     }
-    return Row(split, content_id("stereoset", example.target, parts["prompt"], *objects), example.origin, values)
+    for label in LABELS:
+        values[f"sentence_id_{label}"] = ids.get(label)
+    values |= parts
+    row_id = content_id(
+        "stereoset",
+        example.target,
+        parts["prompt"],
+        parts["object_biased"],
+        parts["object_unbiased"],
+        parts["object_irrelevant"],
+    )
+    return Row(split, row_id, example.origin, values)
 
 
 def _stereoset(task: Task, files: Files) -> Rows:
@@ -263,12 +292,14 @@ def _bec_pairs(files: Files) -> Rows:
 def _bec_pair(fetched: Fetched, pair: Mapping[str, _Numbered]) -> Row:
     """The row of a pair. If no gender is expected of the profession, the male sentence is called biased."""
     number, male = pair["male"]
-    biased = "female" if male["stereotype"] == "female" else "male"
+    other_number, female = pair["female"]
     # The triplet has what both sentences share as its prompt, and what differs as its options.
-    sentences = {gender: _bec_sentence(pair[gender][1]) for gender in _BEC_GENDERS}
-    parts = triplet(sentences.pop(biased), *sentences.values())
+    if male["stereotype"] == "female":
+        parts = triplet(_bec_sentence(female), _bec_sentence(male))
+    else:
+        parts = triplet(_bec_sentence(male), _bec_sentence(female))
     # One mask for each word of the profession: the prior is that of its gender without it.
-    masks = " ".join("[MASK]" for _ in male["subject"].split())
+    masks = " ".join(["[MASK]"] * len(male["subject"].split()))
     values = {
         "domain": "gender",
         "subject": male["subject"],
@@ -277,7 +308,7 @@ def _bec_pair(fetched: Fetched, pair: Mapping[str, _Numbered]) -> Row:
         "prompt_prior": parts["prompt"].replace(male["subject"], masks),
         **parts,
     }
-    return Row("test", f"bec-pro-{number}-{pair['female'][0]}", fetched.origin(number), values)
+    return Row("test", f"bec-pro-{number}-{other_number}", fetched.origin(number), values)
 
 
 def _bec_sentence(record: Mapping[str, str]) -> str:
@@ -330,11 +361,14 @@ def _weat_lists(files: Files, test: str) -> dict[str, tuple[str, tuple[str, ...]
 def _weat_published(files: Files, test: str, domain: str) -> Iterator[WordGroup]:
     """The groups of a published test: its targets or, in tests 7 and 8, its attributes."""
     lists = _weat_lists(files, test)
+    # Tests 7 and 8 are about mathematics, science and arts, and contrast male with female words as attributes.
     people, things = ("attr", "targ") if test[0] in "78" else ("targ", "attr")
+    # Both groups take their origins from one counter, so no two words of a test have the same number.
     origins = map(files[f"weat/{test}"].origin, count())
-    for own, other in ((1, 2), (2, 1)):
-        name, words = lists[f"{people}{own}"]
-        expected, contrasted = lists[f"{things}{own}"][1], lists[f"{things}{other}"][1]
+    for group, contrast in ((1, 2), (2, 1)):
+        name, words = lists[f"{people}{group}"]
+        _, expected = lists[f"{things}{group}"]
+        _, contrasted = lists[f"{things}{contrast}"]
         yield WordGroup(test, domain, name, words, expected, contrasted, tuple(islice(origins, len(words))))
 
 
@@ -343,23 +377,29 @@ def _embedded() -> Iterator[Origin]:
 
 
 def _double_bind(files: Files) -> Iterator[WordGroup]:
+    # The double binds of SEAT have the names of WEAT 6 as their targets.
     names = _weat_lists(files, "6")
     origins = _embedded()
     for test, lists in table("seat")["double_bind"].items():
-        expected = [tuple(words.split()) for words in lists]
-        for key, (own, other) in (("targ1", expected), ("targ2", expected[::-1])):
+        first, second = (tuple(words.split()) for words in lists)
+        for key, expected, contrasted in (("targ1", first, second), ("targ2", second, first)):
             name, words = names[key]
-            yield WordGroup(test, "gender", name, words, own, other, tuple(islice(origins, len(words))))
+            yield WordGroup(test, "gender", name, words, expected, contrasted, tuple(islice(origins, len(words))))
 
 
 def _religion() -> Iterator[WordGroup]:
     religion = table("seat")["religion"]
-    good, bad = (tuple(religion[name].split()) for name in ("good", "bad"))
+    good = tuple(religion["good"].split())
+    bad = tuple(religion["bad"].split())
     origins = _embedded()
     for name, terms in religion["groups"].items():
         words = tuple(terms.split(", "))
-        own, other = (good, bad) if name == "ChristianityTerms" else (bad, good)
-        yield WordGroup("religion", "religion", name, words, own, other, tuple(islice(origins, len(words))))
+        # The test expects good words with Christianity and bad words with the other religions.
+        if name == "ChristianityTerms":
+            expected, contrasted = good, bad
+        else:
+            expected, contrasted = bad, good
+        yield WordGroup("religion", "religion", name, words, expected, contrasted, tuple(islice(origins, len(words))))
 
 
 def _weat(pattern: str, files: Files) -> Rows:
@@ -377,8 +417,6 @@ def _weat(pattern: str, files: Files) -> Rows:
                 yield Row("test", content_id("weat", group.test, word, biased, unbiased), origin, values)
 
 
-_KNOWLEDGE = {"paraphrases": bundled.paraphrases, "differentiation": bundled.facts}
-
 DATASET = declared(
     "biaske",
     {
@@ -393,6 +431,7 @@ DATASET = declared(
         "winogender": _winogender,
         "bec_pro": _bec_pairs,
         "bec_pro-paper": _bec_released,
-        **{name: partial(rows, bundled.path(name)) for name, rows in _KNOWLEDGE.items()},
+        "paraphrases": partial(bundled.paraphrases, bundled.path("paraphrases")),
+        "differentiation": partial(bundled.facts, bundled.path("differentiation")),
     },
 )

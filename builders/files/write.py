@@ -60,7 +60,11 @@ def tables(config: Config, rows: Iterable[Row | Drop], language: str) -> dict[st
     empty = [split for split, records in rows_by_split.items() if not records]
     if empty:
         raise BuildError(f"{config.name} has no row in {', '.join(empty)}; a published split must not be empty.")
-    return {s: (_table(config, records), dict(sorted(dropped[s].items()))) for s, records in rows_by_split.items()}
+    tables_by_split = {}
+    for split, records in rows_by_split.items():
+        # Reasons are sorted, so that the manifest does not depend on the order of the dropped records.
+        tables_by_split[split] = _table(config, records), dict(sorted(dropped[split].items()))
+    return tables_by_split
 
 
 def _where(config: Config, origin: Origin) -> str:

@@ -110,11 +110,14 @@ class DryRunClient:
                 else:
                     unsent.append(request)
         self.stages[stage] = recorded, unsent
-        keys = [self.cache.key(request.body) for request in requests]
-        return [
-            self.cache[key] if key in self.cache else response(request.body, request.example)
-            for key, request in zip(keys, requests, strict=True)
-        ]
+        responses = []
+        for request in requests:
+            key = self.cache.key(request.body)
+            if key in self.cache:
+                responses.append(self.cache[key])
+            else:
+                responses.append(response(request.body, request.example))
+        return responses
 
 
 @dataclass
@@ -209,5 +212,6 @@ class RecordingClient:
     def __call__(self, stage: str, requests: Sequence[Request]) -> list[Response]:
         """The response to each request, in the same order."""
         responses = self.client(stage, requests)
-        self.responses |= {response.key: response for response in responses}
+        for answer in responses:
+            self.responses[answer.key] = answer
         return responses

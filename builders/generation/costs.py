@@ -80,14 +80,17 @@ def cost_model(model: str, prompt: str | None, reply: str | None, table: Path | 
     ChatError
         When one of the two prices is missing, or one is not a number of at least 0.
     """
+    # One given price never mixes with one of the file: both must be of the same model.
     if prompt is None and reply is None:
         entry = _read_table(table).get(model) if table else None
         if entry is None:
             return None
-        prompt, reply = (entry.get(name) if isinstance(entry, dict) else None for name in ("prompt", "reply"))
+        if isinstance(entry, dict):
+            prompt, reply = entry.get("prompt"), entry.get("reply")
     advice = "give the prices of a million tokens, for prompts and for replies"
-    prices = (("prompts", prompt), ("replies", reply))
-    return CostModel(*(parse_amount(f"The price of {tokens}", price, advice) for tokens, price in prices))
+    return CostModel(
+        parse_amount("The price of prompts", prompt, advice), parse_amount("The price of replies", reply, advice)
+    )
 
 
 def _read_table(path: Path) -> dict[str, Any]:
@@ -191,17 +194,21 @@ class SentLog(AppendLog):
             self.close()
             raise
         for content in contents:
-            key, of_model, prompt_tokens, reply_tokens, count, *paid = json.loads(content)
+            key, sent_to, prompt_tokens, reply_tokens, count, *paid = json.loads(content)
             self._count[key] += count
             self._tokens[key] = prompt_tokens, reply_tokens
             # Lines of earlier versions have no prices.
-            if paid and of_model != model:
-                self._prices[key] = CostModel(*map(Decimal, paid))
+            if paid and sent_to != model:
+                prompt, reply = paid
+                self._prices[key] = CostModel(Decimal(prompt), Decimal(reply))
 
     def add(self, body: Mapping[str, Any], count: int) -> None:
         """Notes that a request is sent (1), or that one that was noted was not processed (-1)."""
-        paid = [str(self.prices.prompt), str(self.prices.reply)] if self.prices else []
-        line = [request_key(body, self.server), self.model, *most_tokens(body), count, *paid]
+        prompt_tokens, reply_tokens = most_tokens(body)
+        line = [request_key(body, self.server), self.model, prompt_tokens, reply_tokens, count]
+        if self.prices:
+            # As text, because a price is an exact decimal number.
+            line += [str(self.prices.prompt), str(self.prices.reply)]
         with self._adding:
             if not self.path.exists():
                 self._write([])
@@ -260,6 +267,7 @@ class SentLog(AppendLog):
         """Writes the whole file in one step."""
         lines = [self._next(content) for content in contents]
         with self._errors():
+            # The head is made last: it has the number and the last checksum of these lines.
             put(self.path, b"\n".join([self._head(), *lines, b""]))
             written_through(self.path.parent)
 
@@ -270,9 +278,13 @@ class SentLog(AppendLog):
     def unanswered(self, answered: Collection[str], prices: CostModel) -> list[Decimal]:
         """The highest cost of each request of earlier runs that nobody answered; ``answered`` has keys of responses."""
         # Each request that was sent counts up and one that was not processed counts down; an answer settles one.
-        left = {key: count - (key in answered) for key, count in self._count.items()}
-        costs = {key: self.price(key, prices).cost(*self._tokens[key]) for key in left}
-        return [costs[key] for key, count in left.items() for _ in range(count)]
+        costs = []
+        for key, count in self._count.items():
+            prompt_tokens, reply_tokens = self._tokens[key]
+            cost = self.price(key, prices).cost(prompt_tokens, reply_tokens)
+            left = count - 1 if key in answered else count
+            costs += [cost] * left
+        return costs
 
 
 @dataclass
@@ -311,9 +323,14 @@ class Budget:
         """A budget from which these responses, and the requests that were sent without one, were already paid."""
         # A request that was sent and not answered may have been paid, so it counts with its highest cost.
         answered = {response.key: response for response in responses}
-        unanswered = sent.unanswered(answered.keys(), prices) if sent else []
-        paid = [(sent.price(key, prices) if sent else prices).response_cost(one) for key, one in answered.items()]
-        return cls(prices, limit, sum([*paid, *unanswered], Decimal(0)), sent)
+        spent = Decimal(0)
+        for key, response in answered.items():
+            # A reply of another model has the prices at which it was requested.
+            paid = sent.price(key, prices) if sent else prices
+            spent += paid.response_cost(response)
+        if sent:
+            spent += sum(sent.unanswered(answered.keys(), prices))
+        return cls(prices, limit, spent, sent)
 
     @contextmanager
     def reserve(self, body: Mapping[str, Any]) -> Iterator[list[Response]]:

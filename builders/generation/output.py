@@ -44,9 +44,9 @@ def read_reviews(path: Path) -> dict[str, Review]:
         return {}
     reviews = {}
     for number, line in enumerate(read.lines(path)[1:], 2):
-        # Two more tabs, so that a line with an id alone has all three cells.
-        row_id, verdict, note, *_ = (cell.strip().strip('"') for cell in (line + "\t\t").split("\t"))
-        verdict = verdict.casefold()
+        # Two more tabs, so that a line with an id alone has all three cells. Spreadsheet programs add quotes.
+        cells = [cell.strip().strip('"') for cell in (line + "\t\t").split("\t")]
+        row_id, verdict, note = cells[0], cells[1].casefold(), cells[2]
         if verdict not in _VERDICTS:
             raise ChatError(f'{path.name} line {number} has the verdict {verdict!r}; write "accepted" or "rejected".')
         if row_id:
@@ -59,28 +59,38 @@ def apply_reviews(
 ) -> list[dict[str, Any]]:
     """The rows that were not rejected, or only the accepted ones, with a column ``accepted``."""
 
+    def verdict(row: dict[str, Any]) -> str:
+        review = reviews.get(row["id"])
+        return review.verdict if review else ""
+
     def fault(row: dict[str, Any]) -> str:
-        verdict = reviews[row["id"]].verdict if row["id"] in reviews else ""
-        if verdict == "rejected":
+        if verdict(row) == "rejected":
             return "was rejected in the review"
-        return "was not accepted in the review" if only_accepted and not verdict else ""
+        if only_accepted and not verdict(row):
+            return "was not accepted in the review"
+        return ""
 
     accepted = log.filter("review", rows, fault, lambda row: str(row["prompt"]))
-    return [{**row, "accepted": row["id"] in reviews and reviews[row["id"]].verdict == "accepted"} for row in accepted]
+    return [{**row, "accepted": verdict(row) == "accepted"} for row in accepted]
 
 
 def review_text(rows: Sequence[Mapping[str, Any]], reviews: Mapping[str, Review], columns: Sequence[str]) -> str:
     """The review file of these rows with their reviews; reviews of other rows are kept at the end."""
-    lines = ["\t".join(("id", "verdict", "note", *columns))]
-    lines += [_line(row["id"], reviews, [str(row[name]) for name in columns]) for row in rows]
-    row_ids = {row["id"] for row in rows}
-    lines += [_line(row_id, reviews, []) for row_id in reviews if row_id not in row_ids]
+    lines = ["\t".join(["id", "verdict", "note", *columns])]
+    row_ids = set()
+    for row in rows:
+        row_ids.add(row["id"])
+        lines.append(_line(row["id"], reviews, [str(row[name]) for name in columns]))
+    # What a person wrote about a row that this run does not have is not thrown away.
+    for row_id in reviews:
+        if row_id not in row_ids:
+            lines.append(_line(row_id, reviews, []))
     return "\n".join(lines) + "\n"
 
 
 def _line(row_id: str, reviews: Mapping[str, Review], cells: Sequence[str]) -> str:
     review = reviews.get(row_id, Review("", ""))
-    return "\t".join((row_id, review.verdict, review.note, *cells))
+    return "\t".join([row_id, review.verdict, review.note, *cells])
 
 
 def generation_manifest(
@@ -90,27 +100,48 @@ def generation_manifest(
 
     It has no paths, and no dates but those of the responses.
     """
-    # By key, so that the digest does not depend on the order in which responses arrived.
-    used = [responses[key] for key in sorted(responses)]
-    digest = hashlib.sha256("\n".join(response.to_line() for response in used).encode()).hexdigest()
-    usages = [response.usage for response in used if response.usage]
     return {
         "pipeline": name,
         "model": model,
         "settings": {option.name: _setting(getattr(settings, option.name)) for option in fields(settings)},
-        "replies": {
-            "count": len(used),
-            "sha256": digest,
-            "models": dict(sorted(Counter(response.model for response in used).items())),
-            "servers": sorted({response.server for response in used} - {""}),
-            "first": min((response.date for response in used), default=None),
-            "last": max((response.date for response in used), default=None),
-            "prompt_tokens": sum(usage["prompt_tokens"] for usage in usages),
-            "completion_tokens": sum(usage["completion_tokens"] for usage in usages),
-            "uncounted": len(used) - len(usages),
-        },
+        "replies": _response_facts(responses),
         "stages": log.stages(),
         "remarks": log.remarks,
+    }
+
+
+def _response_facts(responses: Mapping[str, Response]) -> dict[str, Any]:
+    """The number of responses and their digest, models, servers, first and last date and token counts."""
+    digest = hashlib.sha256()
+    models: Counter[str] = Counter()
+    servers, dates = set(), []
+    prompt_tokens = completion_tokens = uncounted = 0
+    # By key, so that the digest does not depend on the order in which responses arrived.
+    for number, key in enumerate(sorted(responses)):
+        response = responses[key]
+        if number:
+            digest.update(b"\n")
+        digest.update(response.to_line().encode())
+        models[response.model] += 1
+        dates.append(response.date)
+        if response.server:
+            servers.add(response.server)
+        if response.usage:
+            prompt_tokens += response.usage["prompt_tokens"]
+            completion_tokens += response.usage["completion_tokens"]
+        else:
+            # Servers need not count tokens; then the sums are too low by these responses.
+            uncounted += 1
+    return {
+        "count": len(responses),
+        "sha256": digest.hexdigest(),
+        "models": dict(sorted(models.items())),
+        "servers": sorted(servers),
+        "first": min(dates, default=None),
+        "last": max(dates, default=None),
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": completion_tokens,
+        "uncounted": uncounted,
     }
 
 
@@ -127,7 +158,9 @@ def _setting(value: Any) -> Any:
     """A setting as the manifest records it: a file by its name and hash."""
     if isinstance(value, Path):
         return {"file": value.name, "sha256": file_sha256(value)}
-    return [_setting(element) for element in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_setting(element) for element in value]
+    return value
 
 
 def write_output(
@@ -148,7 +181,8 @@ def write_output(
     texts = {ROWS: _json_lines(rows), DROPPED: _json_lines(log.dropped)}
     entry = {"file": ROWS, "rows": len(rows), "sha256": hashlib.sha256(texts[ROWS].encode()).hexdigest()}
     texts[MANIFEST] = json.dumps({**manifest, "rows": entry}, indent=2, ensure_ascii=False) + "\n"
-    earlier = (*texts, REVIEW) if (out / MANIFEST).is_file() else ()
+    # An earlier version of the program kept no record of its files; its folders have a manifest.
+    earlier = [*texts, REVIEW] if (out / MANIFEST).is_file() else []
     put_all(out, {name: text.encode() for name, text in texts.items()}, ChatError, ours=earlier)
     if reviews is not None:  # a file that the user edits; what it said is in the new one
         put(out / REVIEW, review_text(rows, reviews, review_columns).encode(), out / RECORD)

@@ -4,7 +4,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -58,10 +57,12 @@ class FilterLog:
         reasons: dict[str, Counter[str]] = {stage: Counter() for stage in self.given}
         for entry in self.dropped:
             reasons[entry["stage"]][entry["reason"]] += 1
-        return {
-            stage: {"given": n, "kept": n - reasons[stage].total(), "dropped": dict(sorted(reasons[stage].items()))}
-            for stage, n in self.given.items()
-        }
+        stages = {}
+        for stage, entered in self.given.items():
+            dropped = reasons[stage]
+            kept = entered - dropped.total()
+            stages[stage] = {"given": entered, "kept": kept, "dropped": dict(sorted(dropped.items()))}
+        return stages
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +119,10 @@ class DuplicateFilter:
     def fault(self, text: str) -> str:
         """Why the text is a duplicate, or an empty text; then later texts must not overlap with it."""
         # Only texts that share a content word can overlap, so the others are not compared.
-        candidates = dict.fromkeys(other for word in _content_words(text) for other in self._by_word[word])
-        if any(overlap(text, other) >= self.limit for other in candidates):
+        candidates: dict[str, None] = {}
+        for word in _content_words(text):
+            candidates.update(dict.fromkeys(self._by_word[word]))
+        if any(overlap(text, candidate) >= self.limit for candidate in candidates):
             return "overlaps with another"
         self._add(text)
         return ""
@@ -130,7 +133,9 @@ class DuplicateFilter:
 
 
 def _content_words(text: str) -> set[str]:
-    return set(phrase_key(text).split()) - FUNCTION_WORDS or {""}
+    words = set(phrase_key(text).split()) - FUNCTION_WORDS
+    # Texts without a content word share the empty word, so that they are compared with one another.
+    return words or {""}
 
 
 _FIELD = re.compile(r"\{(\w+)\}")
@@ -181,17 +186,19 @@ def request_lists(
     The log gets a remark on responses that are empty, refuse, are truncated or have fewer than ``count`` entries.
     """
     responses = client(stage, [request for _, request in requests])
-    lists = [list_entries(response.text, response.is_truncated) for response in responses]
+    entries: list[ListEntry[T]] = []
     # Counted, not listed: a run may have thousands of responses.
-    problems = Counter(map(response_problem, responses, map(len, lists), repeat(count)))
-    log.remarks += [
-        f"{stage}: {problems[problem]} of {len(responses)} replies {problem}" for problem in sorted(problems) if problem
-    ]
-    return [
-        ListEntry(topic, text, response)
-        for (topic, _), response, texts in zip(requests, responses, lists, strict=True)
-        for text in texts
-    ]
+    problems: Counter[str] = Counter()
+    for (topic, _), response in zip(requests, responses, strict=True):
+        texts = list_entries(response.text, response.is_truncated)
+        problem = response_problem(response, len(texts), count)
+        if problem:
+            problems[problem] += 1
+        for text in texts:
+            entries.append(ListEntry(topic, text, response))
+    for problem, number in sorted(problems.items()):
+        log.remarks.append(f"{stage}: {number} of {len(responses)} replies {problem}")
+    return entries
 
 
 _PLAIN = re.compile(r"[\w .,;:!?'\"“”‘’()\[\]&%$€£+/…–—-]*")
@@ -210,7 +217,9 @@ def sentence_fault(text: str) -> str:
         return "has characters that are not prose"
     if not re.match(r"[\"'“‘(]*\[?\w", text):
         return "does not begin like a sentence"
-    return "is too long for a sentence" if len(text) > 400 else ""
+    if len(text) > 400:
+        return "is too long for a sentence"
+    return ""
 
 
 def count_words(text: str) -> int:
@@ -239,13 +248,17 @@ def read_rows(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
     ChatError
         When the file cannot be read, or a row lacks a column.
     """
+    rows: list[dict[str, Any]]
     try:
-        is_parquet = path.suffix == ".parquet"
-        rows: list[dict[str, Any]] = pq.read_table(path).to_pylist() if is_parquet else list(read.json_lines(path))
+        if path.suffix == ".parquet":
+            rows = pq.read_table(path).to_pylist()
+        else:
+            rows = list(read.json_lines(path))
     except (OSError, pa.ArrowException) as error:
         raise ChatError(f"{path} cannot be read as Parquet or JSON lines ({error}).") from None
     for number, row in enumerate(rows):
-        missing = [name for name in columns if not (isinstance(row, Mapping) and row.get(name) is not None)]
-        if missing:
-            raise ChatError(f"{path.name} row {number} has no {missing[0]}; expected rows with {', '.join(columns)}.")
+        for name in columns:
+            # A line of JSON may hold something else than an object, and a table has None for a missing value.
+            if not isinstance(row, Mapping) or row.get(name) is None:
+                raise ChatError(f"{path.name} row {number} has no {name}; expected rows with {', '.join(columns)}.")
     return rows

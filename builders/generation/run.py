@@ -84,8 +84,11 @@ def opened(options: RunOptions, errors: Console) -> Iterator[RecordingClient | D
     # Only a run that sends requests locks the file and may repair its end.
     is_live = not (options.offline or options.dry_run)
     path = options.replies or options.out / CACHE
-    given = options.base_url or os.environ.get("OPENAI_BASE_URL")
-    server = None if not (given or is_live) else server_name(given or OPENAI)
+    address = options.base_url or os.environ.get("OPENAI_BASE_URL")
+    # Without an address recorded replies of any one server serve, as nothing is sent.
+    server = None
+    if address or is_live:
+        server = server_name(address or OPENAI)
     with ResponseCache(path, options.also or (), writable=is_live, server=server) as cache:
         for sentence in cache.damaged:
             errors.print(sentence)
@@ -100,8 +103,15 @@ def opened(options: RunOptions, errors: Console) -> Iterator[RecordingClient | D
         elif options.offline:
             yield RecordingClient(ReplayClient(cache))
         else:
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-            with Progress(*columns, console=errors, transient=True) as progress, ExitStack() as opened_files:
+            progress = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                console=errors,
+                transient=True,
+            )
+            with progress, ExitStack() as opened_files:
                 budget = _budget(options, prices, cache, opened_files)
                 client = LiveClient(cache, partial(_connect, options), progress, budget, options.concurrency)
                 try:
@@ -153,16 +163,17 @@ def _make_rows(name: str, options: RunOptions, settings: Any, client: RecordingC
         )
     manifest = output.generation_manifest(name, options.model, settings, client.responses, log)
     output.write_output(options.out, manifest, rows, log, pipeline.review_columns, reviews)
-    for line in (*output.stage_lines(log), *log.remarks):
+    for line in output.stage_lines(log) + log.remarks:
         console.print(line)
     console.print(f"{len(rows)} rows are in {options.out}.")
 
 
 def _main_reason(log: FilterLog) -> str:
     """The reason for which most texts were dropped."""
-    reasons = [
-        (count, stage, reason) for stage, counts in log.stages().items() for reason, count in counts["dropped"].items()
-    ]
+    reasons = []
+    for stage, counts in log.stages().items():
+        for reason, count in counts["dropped"].items():
+            reasons.append((count, stage, reason))
     if not reasons:
         return "; ".join(log.remarks) or "no reply had an entry"
     count, stage, reason = max(reasons)
@@ -185,22 +196,38 @@ def print_costs(client: DryRunClient, options: RunOptions, console: Console) -> 
 def cost_table(client: DryRunClient, prices: CostModel | None) -> Table:
     """A table of the recorded responses, requests, tokens and costs of each stage of a dry run, with totals."""
     columns = ("stage", "recorded", "calls", "prompt tokens", "reply tokens", "at most", "price", "at most")
-    stages = {stage: _stage_costs(*requests, prices) for stage, requests in client.stages.items()}
-    totals = tuple([sum(column) for column in zip(*parts, strict=True)] for parts in zip(*stages.values(), strict=True))
-    rows = [
-        (stage, *(f"{n:,}" for n in counts), *([f"{cost:.4f}" for cost in sums] or ["unknown"] * 2))
-        for stage, (counts, sums) in (stages | {"all": totals}).items()
-    ]
+    rows = []
+    total_counts = [0, 0, 0, 0, 0]
+    total_costs = [Decimal(0), Decimal(0)]
+    for stage, (recorded, requests) in client.stages.items():
+        counts, stage_costs = _stage_costs(recorded, requests, prices)
+        total_counts = [total + count for total, count in zip(total_counts, counts, strict=True)]
+        if stage_costs:
+            total_costs = [total + cost for total, cost in zip(total_costs, stage_costs, strict=True)]
+        rows.append(_cost_row(stage, counts, stage_costs))
+    rows.append(_cost_row("all", total_counts, total_costs if prices else []))
     return text_table(columns, rows)
+
+
+def _cost_row(stage: str, counts: Sequence[int], stage_costs: Sequence[Decimal]) -> list[str]:
+    """The cells of a stage; without prices both costs are unknown."""
+    cells = [stage] + [f"{count:,}" for count in counts]
+    if stage_costs:
+        cells += [f"{cost:.4f}" for cost in stage_costs]
+    else:
+        cells += ["unknown", "unknown"]
+    return cells
 
 
 def _stage_costs(
     recorded: int, requests: Sequence[Request], prices: CostModel | None
 ) -> tuple[Sequence[int], Sequence[Decimal]]:
     """Recorded responses, requests and tokens of a stage; its expected and highest cost, or nothing without prices."""
-    prompt_tokens = sum(costs.estimate_tokens(costs.prompt_text(request.body)) for request in requests)
-    reply_tokens = sum(costs.estimate_tokens(request.example) for request in requests)
-    longest = sum(request.body["max_tokens"] for request in requests)
+    prompt_tokens = reply_tokens = longest = 0
+    for request in requests:
+        prompt_tokens += costs.estimate_tokens(costs.prompt_text(request.body))
+        reply_tokens += costs.estimate_tokens(request.example)
+        longest += request.body["max_tokens"]
     counts = (recorded, len(requests), prompt_tokens, reply_tokens, longest)
     if prices is None:
         return counts, ()

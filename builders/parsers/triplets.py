@@ -40,22 +40,32 @@ def blank(*sentences: str) -> tuple[str, tuple[str, ...]]:
     >>> blank("They do not sing.", "They do sing.")
     ('They [BLANK] sing.', ('do not', 'do'))
     """
-    if len(set(sentences)) == 1 or not all(s.strip() for s in sentences):
+    if len(set(sentences)) == 1 or not all(sentence.strip() for sentence in sentences):
         raise BuildError(f"The sentences {list(sentences)} leave no blank; expected sentences that differ in a word.")
     tokens = [_TOKEN.findall(sentence) for sentence in sentences]
     shortest = min(map(len, tokens))
+    # The numbers of tokens that all sentences share at their starts and at their ends.
     start = _shared(tokens)
-    end = min(_shared([t[::-1] for t in tokens]), shortest - start)
-    if start + end == shortest:  # one sentence has no word of its own, so a shared word is taken into the objects
-        start, end = (start - 1, end) if start else (start, end - 1)
+    end = _shared([sentence[::-1] for sentence in tokens])
+    # Both may count a token of the shortest sentence: "do" of "They do sing." is no end of "They do do sing."
+    end = min(end, shortest - start)
+    if start + end == shortest:
+        # One sentence has no word of its own, so a shared word is taken into the objects.
+        if start:
+            start -= 1
+        else:
+            end -= 1
     # Objects that begin with different white space would not fit one prompt.
-    while start and len({_space(t[start]) for t in tokens}) > 1:
+    while start and len({_space(sentence[start]) for sentence in tokens}) > 1:
         start -= 1
-    objects = ["".join(t[start : len(t) - end]) for t in tokens]
-    spaces = {_space(o) for o in objects}
+    objects = ["".join(sentence[start : len(sentence) - end]) for sentence in tokens]
+    spaces = {_space(text) for text in objects}
+    # White space that all objects begin with belongs to the prompt.
     space = spaces.pop() if len(spaces) == 1 else ""
-    prompt = "".join([*tokens[0][:start], space, BLANK, *tokens[0][len(tokens[0]) - end :]])
-    return prompt, tuple(o.removeprefix(space) for o in objects)
+    first = tokens[0]
+    before = "".join(first[:start])
+    after = "".join(first[len(first) - end :])
+    return f"{before}{space}{BLANK}{after}", tuple(text.removeprefix(space) for text in objects)
 
 
 def filled(prompt: str, *objects: str) -> dict[str, str]:
@@ -71,11 +81,13 @@ def filled(prompt: str, *objects: str) -> dict[str, str]:
     """
     if prompt.count(BLANK) != 1:
         raise BuildError(f"The prompt {prompt!r} has {prompt.count(BLANK)} times {BLANK}; expected one.")
-    return {
-        "prompt": prompt,
-        **{f"object_{label}": o for label, o in zip(LABELS, objects, strict=False)},
-        **{f"sentence_{label}": prompt.replace(BLANK, o) for label, o in zip(LABELS, objects, strict=False)},
-    }
+    # The columns of a row are in this order: the prompt, all objects, all sentences.
+    columns = {"prompt": prompt}
+    for label, text in zip(LABELS, objects, strict=False):
+        columns[f"object_{label}"] = text
+    for label, text in zip(LABELS, objects, strict=False):
+        columns[f"sentence_{label}"] = prompt.replace(BLANK, text)
+    return columns
 
 
 def triplet(*sentences: str) -> dict[str, str]:

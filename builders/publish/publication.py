@@ -58,12 +58,17 @@ def verified_manifest(folder: Path) -> Manifest:
     manifest = read_manifest(folder)
     if manifest is None:
         raise BuildError(f"{folder} has no {NAME}; give a folder that builders.rebuild has written.")
-    splits = {split.file: split for config in manifest.configs.values() for split in config.splits.values()}
-    for file, split in splits.items():
-        if not (folder / file).is_file() or file_sha256(folder / file) != split.sha256:
-            raise BuildError(f"{folder / file} is not the file that {NAME} describes; rebuild the folder.")
+    described = set()
+    for config in manifest.configs.values():
+        for split in config.splits.values():
+            path = folder / split.file
+            if not path.is_file() or file_sha256(path) != split.sha256:
+                raise BuildError(f"{path} is not the file that {NAME} describes; rebuild the folder.")
+            described.add(split.file)
     files = {path.relative_to(folder).as_posix() for path in (folder / "data").rglob("*") if path.is_file()}
-    if unknown := sorted(files - splits.keys()):
+    # A file that no config describes would be published without a licence.
+    unknown = sorted(files - described)
+    if unknown:
         raise BuildError(f"{folder / unknown[0]} belongs to no config; take it out of the folder or rebuild it.")
     return manifest
 
@@ -96,27 +101,35 @@ def make_publication(folder: Path, organisation: str, url: str, *, restricted: b
     states = tuple(_state(name, configs[name]) for name in shown)
     if not entries:
         return Publication(repository, manifest.version, {}, states)
-    closed = {name: f"not redistributed: {config.reason}" for name, config in configs.items() if name not in entries}
-    keys = {key for entry in entries.values() for key in (entry.licence, *(source.licence for source in entry.sources))}
-    text = replace(
-        manifest,
-        configs=entries,
-        left_out={**manifest.left_out, **closed},
-        licences={key: dict(licence_facts(manifest, key)) for key in sorted(keys)} if all(keys) else manifest.licences,
-    )
-    data = {path: content for config in configs.values() for path, content in config.files.items()}
+    left_out = dict(manifest.left_out)
+    data: dict[str, bytes | Path] = {}
+    for name, published_config in configs.items():
+        data |= published_config.files
+        if name not in entries:
+            left_out[name] = f"not redistributed: {published_config.reason}"
+    keys = set()
+    for entry in entries.values():
+        keys.add(entry.licence)
+        keys.update(source.licence for source in entry.sources)
+    licences = manifest.licences
+    # A config may lack a licence where text that licences forbid is published too.
+    if all(keys):
+        licences = {key: dict(licence_facts(manifest, key)) for key in sorted(keys)}
+    text = replace(manifest, configs=entries, left_out=left_out, licences=licences)
     facts = text.json()
-    card = dataset_card(facts, organisation=organisation, row=_first_row(data, entries[default_config(asdict(text))]))
+    row = _first_row(data, entries[default_config(asdict(text))])
+    card = dataset_card(facts, organisation=organisation, row=row)
     files: dict[str, bytes | Path] = {
         "README.md": card.encode(),
         NAME: facts.encode(),
         CROISSANT: croissant(facts, f"{url}/datasets/{repository}").encode(),
         PAGE: licence_page(text).encode(),
-        **licence_texts(text),
-        **data,
     }
+    files |= licence_texts(text)
+    files |= data
     evaluation = eval_yaml(facts)
     benchmark = evaluation.encode() if evaluation else None
+    # Sorted, so that the same folder gives the same commit.
     return Publication(repository, manifest.version, dict(sorted(files.items())), states, benchmark)
 
 
@@ -150,7 +163,7 @@ def licence_texts(manifest: Manifest) -> dict[str, bytes]:
         When the text of a licence is missing.
     """
     result = {}
-    for key in sorted({OWN, *_used(manifest)}):
+    for key in sorted(_used(manifest) | {OWN}):
         file = _file(key)
         if file and file.is_file():
             result[f"{FOLDER}/{key}.txt"] = file.read_bytes()
@@ -170,31 +183,40 @@ def licence_page(manifest: Manifest) -> str:
     BuildError
         When a source has no notice in ``sources.toml``.
     """
-    under = {}
+    under, facts = {}, {}
     for key in sorted(_used(manifest)):
         configs = [name for name, config in manifest.configs.items() if config.licence == key]
         sources = sorted({source.name for source in _sources(manifest) if source.licence == key})
         under[key] = {"configs": configs, "sources": sources}
-    facts = {key: {**licence_facts(manifest, key), "file": _file(key)} for key in {OWN, *under}}
-    made = templates(DATA).get_template("licences.md.j2")
-    return made.render(own=OWN, folder=FOLDER, facts=facts, under=under, notices=list(_notices(manifest)))
+    # The page always names the licence of the project, under which are the card and the manifest.
+    for key in under.keys() | {OWN}:
+        facts[key] = {**licence_facts(manifest, key), "file": _file(key)}
+    template = templates(DATA).get_template("licences.md.j2")
+    return template.render(own=OWN, folder=FOLDER, facts=facts, under=under, notices=list(_notices(manifest)))
 
 
 def _used(manifest: Manifest) -> set[str]:
     """The licences of the configs and of their sources."""
-    return {config.licence for config in manifest.configs.values()} | {source.licence for source in _sources(manifest)}
+    licences = {source.licence for source in _sources(manifest)}
+    licences.update(config.licence for config in manifest.configs.values())
+    return licences
 
 
 def _sources(manifest: Manifest) -> Iterator[SourceEntry]:
     """The sources that something is published of."""
     for config in manifest.configs.values():
-        yield from (source for source in config.sources if source.name not in config.filters)
+        for source in config.sources:
+            # A source that only decides which rows are left out gives no text.
+            if source.name not in config.filters:
+                yield source
 
 
 def _file(key: str) -> Path | None:
     """The file with the text of a licence, or None."""
     licence = catalogue().licences.get(key)
-    return TEXTS / licence.text if licence and licence.text else None
+    if licence is None or not licence.text:
+        return None
+    return TEXTS / licence.text
 
 
 def _notices(manifest: Manifest) -> Iterator[tuple[str, Any]]:

@@ -52,24 +52,32 @@ def published(folder: Path, manifest: Manifest, name: str, *, restricted: bool) 
         When the config or a source has no licence, or one that the manifest does not describe.
     """
     config = manifest.configs[name]
-    copies = {source.name: _open_copy(manifest, source) for source in config.sources}
-    # Sources that may be published themselves need no copy.
-    copies = {old: copy for old, copy in copies.items() if copy.name != old}
-    # A config under the licence of a source that has an open copy is under the licence of the copy.
-    replaced = {source.licence: copies[source.name].licence for source in config.sources if source.name in copies}
-    renamed = replace(
-        config,
-        sources=[copies.get(source.name, source) for source in config.sources],
-        licence=replaced.get(config.licence, config.licence),
-    )
-    reason = "" if restricted else closed(manifest, renamed)
+    copies: dict[str, SourceEntry] = {}
+    sources, licence = [], config.licence
+    for source in config.sources:
+        copy = _open_copy(manifest, source)
+        sources.append(copy)
+        # Sources that may be published themselves need no copy.
+        if copy.name != source.name:
+            copies[source.name] = copy
+            # A config under the licence of a source that has an open copy is under the licence of the copy.
+            if config.licence == source.licence:
+                licence = copy.licence
+    renamed = replace(config, sources=sources, licence=licence)
+    reason = ""
+    if not restricted:
+        reason = closed(manifest, renamed)
     if reason and not config.quotes:
         return PublishedConfig(renamed, {}, reason)
-    without = [column for column in config.quotes if column in config.columns] if reason else []
-    if not copies and not without:
-        return PublishedConfig(config, {split.file: folder / split.file for split in config.splits.values()}, reason)
-    splits: dict[str, SplitEntry] = {}
+    without = []
+    if reason:
+        without = [column for column in config.quotes if column in config.columns]
     files: dict[str, bytes | Path] = {}
+    if not copies and not without:
+        for entry in config.splits.values():
+            files[entry.file] = folder / entry.file
+        return PublishedConfig(config, files, reason)
+    splits: dict[str, SplitEntry] = {}
     # Rows are written anew only where a name or a column changes; other files are published byte for byte.
     for split, entry in config.splits.items():
         table = _rewritten(pq.read_table(folder / entry.file), config, copies, without)
@@ -125,13 +133,19 @@ def closed(manifest: Manifest, config: ConfigEntry) -> str:
         When the config or a source has no licence, or one that the manifest does not describe.
     """
     owners = {config.licence: "its rows"}
-    owners |= {source.licence: source.name for source in config.sources if source.name not in config.filters}
+    for source in config.sources:
+        if source.name not in config.filters:
+            owners[source.licence] = source.name
     if "" in owners:
         raise BuildError(
             f"{manifest.name}: {config.name} ({owners['']}) has no licence; nothing is published without one."
         )
-    facts = {key: licence_facts(manifest, key) for key in owners}
-    return "; ".join(f"{facts[key]['name']} ({owners[key]})" for key in owners if not facts[key]["redistribute"])
+    sentences = []
+    for key, owner in owners.items():
+        facts = licence_facts(manifest, key)
+        if not facts["redistribute"]:
+            sentences.append(f"{facts['name']} ({owner})")
+    return "; ".join(sentences)
 
 
 def licence_facts(manifest: Manifest, key: str) -> Mapping[str, Any]:
@@ -157,11 +171,16 @@ def _open_copy(manifest: Manifest, source: SourceEntry) -> SourceEntry:
     # The same bytes may be pinned a second time, at an address whose licence allows to publish them.
     pins = [(file.get("sha256"), file.get("git_blob"), file.get("member")) for file in source.files]
     sources = catalogue()
-    for other in sources.sources.values():
-        if sources.licences[other.licence].redistribute:
-            for number, alternative in enumerate(other.alternatives):
-                if pins == [(f.sha256 or None, f.git_blob or None, f.member or None) for f in alternative.files]:
-                    return SourceEntry.of(other, number)
+    for candidate in sources.sources.values():
+        if not sources.licences[candidate.licence].redistribute:
+            continue
+        for number, alternative in enumerate(candidate.alternatives):
+            # An entry of a manifest leaves out pins that are empty texts in the catalogue.
+            other_pins = [
+                (file.sha256 or None, file.git_blob or None, file.member or None) for file in alternative.files
+            ]
+            if pins == other_pins:
+                return SourceEntry.of(candidate, number)
     return source
 
 
@@ -171,13 +190,27 @@ def _rewritten(table: pa.Table, config: ConfigEntry, copies: Mapping[str, Source
     rows = table.to_pylist()
     for row in rows:
         # The row says where a reader can get it, so it names the copy that may be published.
-        if copy := copies.get(row["source"]):
-            old = sources[row["source"]]
-            names = ([Remote(**pins).file for pins in entry.files] for entry in (old, copy))
-            row["source_file"] = dict(zip(*names, strict=True))[row["source_file"]]
+        copy = copies.get(row["source"])
+        if copy:
+            source = sources[row["source"]]
+            row["source_file"] = _file_of_copy(row["source_file"], source, copy)
             row["source"] = copy.name
-            row["licence"] = copy.licence if row["licence"] == old.licence else row["licence"]
+            if row["licence"] == source.licence:
+                row["licence"] = copy.licence
         for name in without:
             row[name + HASH] = text_digest(row.pop(name))
-    fields = [pa.field(f.name + HASH, pa.string(), nullable=False) if f.name in without else f for f in table.schema]
+    fields = []
+    for field in table.schema:
+        if field.name in without:
+            fields.append(pa.field(field.name + HASH, pa.string(), nullable=False))
+        else:
+            fields.append(field)
     return pa.Table.from_pylist(rows, schema=pa.schema(fields))
+
+
+def _file_of_copy(file: str, source: SourceEntry, copy: SourceEntry) -> str:
+    """The name of the file of the copy with the same bytes; both list their files in the same order."""
+    for pins, pins_of_copy in zip(source.files, copy.files, strict=True):
+        if Remote(**pins).file == file:
+            return Remote(**pins_of_copy).file
+    raise KeyError(file)

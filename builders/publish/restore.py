@@ -27,7 +27,10 @@ HASH = "_sha256"
 
 def text_digest(text: str | list[str]) -> str:
     r"""SHA-256 of a text in UTF-8, in hexadecimal; of a list of texts, with ``\x1f`` between them."""
-    return hashlib.sha256((text if isinstance(text, str) else "\x1f".join(text)).encode()).hexdigest()
+    if not isinstance(text, str):
+        # The unit separator occurs in no text, so other lists of texts have other digests.
+        text = "\x1f".join(text)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def lacking(columns: Iterable[str]) -> list[str]:
@@ -37,7 +40,8 @@ def lacking(columns: Iterable[str]) -> list[str]:
     ['prompt']
     """
     names = set(columns)
-    return [name.removesuffix(HASH) for name in columns if name.endswith(HASH) and name.removesuffix(HASH) not in names]
+    hashed = [name.removesuffix(HASH) for name in columns if name.endswith(HASH)]
+    return [name for name in hashed if name not in names]
 
 
 def restored(
@@ -55,26 +59,33 @@ def restored(
     names = lacking(table.column_names)
     if not names:
         return table
-    chosen = next((own for own in datasets.get(dataset).configs if own.name == config), None)
-    if chosen is None:
+    configs = {declared.name: declared for declared in datasets.get(dataset).configs}
+    if config not in configs:
         raise BuildError(f"{dataset} has no config {config}; give the name it was published under.")
+    chosen = configs[config]
     # With the downloads comes an HTTP client, which rows without hashes do not need.
     from builders.sources.fetch import Fetcher, default_cache, default_mirror
 
     texts = _texts(chosen, names, Fetcher(default_cache(), mirror or default_mirror(), offline))
-    rows = [
-        {name: value for name, value in row.items() if not name.endswith(HASH)} | _matching(row, names, texts, config)
-        for row in table.to_pylist()
-    ]
+    rows = []
+    for row in table.to_pylist():
+        text = _matching(row, names, texts, config)
+        columns = {name: value for name, value in row.items() if not name.endswith(HASH)}
+        rows.append(columns | text)
     return pa.Table.from_pylist(rows, schema=chosen.schema)
 
 
 def _texts(config: Config, names: list[str], fetcher: Fetcher) -> dict[str, list[dict[str, str]]]:
     """The restored columns by row id; an id may have several texts, which differ in their hashes."""
-    sources = (catalogue().sources[name] for name in config.sources if name not in config.filters)
-    files = {source.name: fetcher.get(source) for source in sources}
+    files = {}
+    for name in config.sources:
+        # Sources that only leave out rows are not needed: the published rows are those that were kept.
+        if name not in config.filters:
+            source = catalogue().sources[name]
+            files[source.name] = fetcher.get(source)
+    rows = config.quoted or config.rows
     texts: dict[str, list[dict[str, str]]] = {}
-    for row in (config.quoted or config.rows)(files):
+    for row in rows(files):
         if isinstance(row, Row):
             texts.setdefault(row.id, []).append({name: row.values[name] for name in names})
     return texts

@@ -15,7 +15,17 @@ def in_the_place_of_they(text: str) -> list[str]:
     >>> in_the_place_of_they(" They"), in_the_place_of_they(" them about")[0], in_the_place_of_they(" Neutral")
     ([' Xe', ' Ze', ' Fae'], ' xem about', [])
     """
-    word, *rest = text.split()
-    slot = next((slot for slot in SLOTS if getattr(PRONOUNS["they"], slot) == word.lower()), None)
-    forms = [getattr(pronouns, slot) for pronouns in NEOPRONOUNS.values()] if slot else []
-    return [" ".join(["", form.capitalize() if word.istitle() else form, *rest]) for form in forms]
+    first, *others = text.split()
+    they = PRONOUNS["they"]
+    texts = []
+    # A form that two slots share stands for the first of them.
+    for slot in SLOTS:
+        if getattr(they, slot) == first.lower():
+            for pronouns in NEOPRONOUNS.values():
+                form = getattr(pronouns, slot)
+                if first.istitle():
+                    form = form.capitalize()
+                # Options begin with a space, as a tokenizer joins it to the word.
+                texts.append(" ".join(["", form, *others]))
+            break
+    return texts

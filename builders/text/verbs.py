@@ -44,24 +44,33 @@ def _base(verb: str) -> str:
         return _BASES[verb]
     if verb.endswith("ies"):
         return verb[:-3] + "y"
-    return verb[:-2] if verb.endswith(("sses", "shes", "ches", "xes", "zzes", "oes")) else verb[:-1]
+    if verb.endswith(("sses", "shes", "ches", "xes", "zzes", "oes")):
+        return verb[:-2]
+    return verb[:-1]
 
 
 def _with_they(verb: str) -> str | None:
     """The form of a finite verb with *they*, or None if it is not known."""
     if verb in _FORMS:
         return _FORMS[verb]
+    # Past forms and most auxiliaries do not change with the person.
     if verb in _AUXILIARIES or verb in _PASTS or verb.endswith("ed"):
         return verb
-    return _base(verb) if _may_be_s_form(verb) else None
+    if _may_be_s_form(verb):
+        return _base(verb)
+    return None
 
 
 def _uncontracted(next_word: str) -> str | None:
     """The ending for ``'s`` after *they*: *ve* (has) before "been", *re* (is) if no participle follows."""
     if next_word in ("been", "got"):
         return "ve"
-    participle = next_word.endswith(("ed", "en", "wn")) or next_word in _PASTS | _LISTS["participles"]
-    return "re" if next_word.isalpha() and not participle else None
+    # Before another participle both are possible: "he's left" (has) and "he's driven to work" (is).
+    if next_word.endswith(("ed", "en", "wn")) or next_word in _PASTS or next_word in _LISTS["participles"]:
+        return None
+    if next_word.isalpha():
+        return "re"
+    return None
 
 
 def _inverted(words: Sequence[str], at: int) -> bool:
@@ -73,21 +82,33 @@ def _inverted(words: Sequence[str], at: int) -> bool:
 def _verb(words: Sequence[str], at: int) -> tuple[int, str | None]:
     """The index and the new form of the verb of the pronoun at ``at``; the form is None if it is not decided."""
     # The auxiliary of a question stands before the pronoun.
-    before, after = words[at - 1] if at else "", words[at + 1]
+    before = words[at - 1] if at else ""
+    after = words[at + 1]
     if before in _FORMS or before in _AUXILIARIES:
-        return at - 1, _FORMS.get(before, before) if _inverted(words, at) else None
+        if _inverted(words, at):
+            return at - 1, _FORMS.get(before, before)
+        return at - 1, None
     if after == "'":
+        # "'d" and "'ll" stay as they are: they'd, they'll.
         ending = words[at + 2]
-        following = words[_skip_adverbs(words, at + 3)]
-        return at + 2, _uncontracted(following) if ending == "s" else ending if ending in ("d", "ll") else None
+        if ending == "s":
+            following = words[_skip_adverbs(words, at + 3)]
+            return at + 2, _uncontracted(following)
+        if ending in ("d", "ll"):
+            return at + 2, ending
+        return at + 2, None
     # "as tall as he." has no verb after the pronoun.
     if before in ("as", "than") and after in (".", "!", "?", ";"):
         return at + 1, after
     place = _skip_adverbs(words, at + 1)
     verb = words[place]
-    governor = words[at - 2] if before == "that" and at > 1 else before
-    plain_form = governor in _LISTS["mandatives"] and verb.isalpha() and not _may_be_s_form(verb)
-    return place, _FORMS.get(verb, verb) if plain_form else _with_they(verb)
+    governor = before
+    if before == "that" and at > 1:
+        governor = words[at - 2]
+    # "I insist that he stay": after such verbs the plain form is right with every pronoun.
+    if governor in _LISTS["mandatives"] and verb.isalpha() and not _may_be_s_form(verb):
+        return place, _FORMS.get(verb, verb)
+    return place, _with_they(verb)
 
 
 def _may_share_subject(words: Sequence[str], start: int, changed: bool) -> bool:
@@ -123,14 +144,20 @@ def agree(template: str) -> str | None:
     texts = [text for text, _ in tokens]
     # Looking ahead never leaves the list, as empty words follow the last one.
     words = [text.lower().replace("’", "'") for text in texts] + [""] * _PADDING
-    for at in [place for place, word in enumerate(words) if word == _SUBJECT]:
+    for at, word in enumerate(words):
+        if word != _SUBJECT:
+            continue
         place, form = _verb(words, at)
         changed = form != words[place]
         if form is None or _may_share_subject(words, max(at, place) + 1, changed):
             return None
         if changed:
-            form = form.replace("'", "’") if "’" in texts[place] else form
-            texts[place] = form.capitalize() if texts[place][0].isupper() else form
+            # The new form has the apostrophe and the capital of the old one.
+            if "’" in texts[place]:
+                form = form.replace("'", "’")
+            if texts[place][0].isupper():
+                form = form.capitalize()
+            texts[place] = form
     # The pattern of tokens does not match white space at the beginning.
     start = template[: len(template) - len(template.lstrip())]
     return start + "".join(text + space for text, (_, space) in zip(texts, tokens, strict=True))

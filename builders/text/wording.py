@@ -11,9 +11,9 @@ BLANK = "[BLANK]"
 LABELS = ("biased", "unbiased", "irrelevant")
 
 #: The stereotypes of GEST in the order of their numbers from 1; the first seven are about women.
-STEREOTYPES = (
-    *("emotional", "gentle", "empathetic", "neat", "social", "weak", "beautiful"),
-    *("tough", "self-confident", "professional", "rational", "providers", "leaders", "childish", "sexual", "strong"),
+STEREOTYPES = tuple(
+    "emotional gentle empathetic neat social weak beautiful tough self-confident professional rational providers "
+    "leaders childish sexual strong".split()
 )
 #: How many of them are about women.
 ABOUT_WOMEN = 7

@@ -91,11 +91,16 @@ def has_pronoun(gender: Gender, sentence: str) -> bool:
     >>> has_pronoun("female", "It was hers."), has_pronoun("male", "This is here.")
     (True, False)
     """
-    forms = PRONOUNS[gender]
-    # Contractions of they are forms of their own; those of he and she are cut at the apostrophe.
-    own_forms = THEY_FORMS if gender == "they" else {normalise(getattr(forms, name)) for name in forms.__slots__}
-    words = _WORD.findall(normalise(sentence))
-    return any(word in own_forms or word.partition("'")[0] in own_forms for word in words)
+    if gender == "they":
+        forms = THEY_FORMS
+    else:
+        pronoun = PRONOUNS[gender]
+        forms = frozenset(normalise(getattr(pronoun, case)) for case in pronoun.__slots__)
+    for word in _WORD.findall(normalise(sentence)):
+        # Contractions of they are forms in the list; those of he and she ("she's") are cut at the apostrophe.
+        if word in forms or word.partition("'")[0] in forms:
+            return True
+    return False
 
 
 def to_template(sentence: str) -> str:
@@ -125,11 +130,16 @@ def restores_sentence(template: str, gender: Gender, sentence: str) -> bool:
     >>> restores_sentence("{nominative} was there.", "female", "She is here.")
     False
     """
-    filled = fill_they(template) if gender == "they" else fill(template, gender)
+    filled: str | None
+    if gender == "they":
+        filled = fill_they(template)
+    else:
+        filled = fill(template, gender)
     return filled is not None and _without_variants(filled) == _without_variants(sentence)
 
 
 def _without_variants(sentence: str) -> str:
+    # Writers use both reflexive forms of singular they; a template restores only one of them.
     return normalise(sentence).replace("themselves", "themself")
 
 
@@ -147,21 +157,28 @@ def seed_words(path: Path) -> list[str]:
     """
     advice = "give one word a line, or a JSON list"
     try:
-        if path.suffix.lower() in _TABLES:
-            rows = read_rows(path)
-            words = rows["word" if "word" in rows.column_names else 0].to_pylist()
-        elif (text := read.text(path)).lstrip().startswith(("[", "{")):
-            words = list(json.loads(text))
-        else:
-            words = [line.strip() for line in text.splitlines() if line.strip()]
+        words = _words_of_file(path)
     except (OSError, ValueError, PmiError) as error:
         raise ChatError(f"The words in {path} cannot be read ({error}); {advice}.") from None
-    faults = [word for word in words if not (isinstance(word, str) and _WORD.fullmatch(word))]
-    if faults:
-        raise ChatError(f"{path.name} has {faults[0]!r}, which is not a word; {advice}.")
+    for word in words:
+        if not (isinstance(word, str) and _WORD.fullmatch(word)):
+            raise ChatError(f"{path.name} has {word!r}, which is not a word; {advice}.")
     if not words:
         raise ChatError(f"{path.name} has no word; {advice}.")
     return list(dict.fromkeys(words))
+
+
+def _words_of_file(path: Path) -> list[Any]:
+    """The entries of a file of seed words, which may be no words."""
+    if path.suffix.lower() in _TABLES:
+        rows = read_rows(path)
+        column = "word" if "word" in rows.column_names else 0
+        return list(rows[column].to_pylist())
+    text = read.text(path)
+    if text.lstrip().startswith(("[", "{")):
+        return list(json.loads(text))
+    lines = (line.strip() for line in text.splitlines())
+    return [line for line in lines if line]
 
 
 # Settings and requests
@@ -216,26 +233,41 @@ class UnstereoRun:
 
 def write(run: UnstereoRun, words: Sequence[str], genders: Sequence[Gender]) -> list[Draft]:
     """New sentences for each word and gender, in this order."""
-    requests = [((word, gender), write_request(run, word, gender)) for word in words for gender in genders]
+    seeds = [(word, gender) for word in words for gender in genders]
+    requests = [(seed, write_request(run, seed[0], seed[1])) for seed in seeds]
+    entries: list[ListEntry[tuple[str, Gender]]]
     if run.is_paper:
+        # The published code takes the numbered lines as they are and checks no response.
+        entries = []
         responses = run.client("write", [request for _, request in requests])
-        entries = [
-            ListEntry(seed, text, response)
-            for (seed, _), response in zip(requests, responses, strict=True)
-            for text in numbered_entries(response.text)
-        ]
+        for seed, response in zip(seeds, responses, strict=True):
+            for text in numbered_entries(response.text):
+                entries.append(ListEntry(seed, text, response))
     else:
         entries = pipeline.request_lists("write", requests, run.settings.count, run.client, run.log)
-    return [Draft(*entry.topic, entry.text, entry.response.model, entry.response.key) for entry in entries]
+    drafts = []
+    for entry in entries:
+        word, gender = entry.topic
+        drafts.append(Draft(word, gender, entry.text, entry.response.model, entry.response.key))
+    return drafts
 
 
 def write_request(run: UnstereoRun, word: str, gender: Gender) -> Request:
     """The request for sentences with a word and a pronoun."""
-    settings, pronoun = run.settings, PRONOUNS[gender].nominative
-    example = "\n".join(f"{n + 1}. {pronoun.capitalize()} saw {word} {n}{pronoun}." for n in range(settings.count))
-    values: dict[str, Any] = {"count": settings.count, "word": word, "pronoun": pronoun, "forms": FORMS[gender]}
-    longest = settings.count * (settings.length + 5)
-    return run.request(run.templates["generate"], example, words=longest, temperature=settings.temperature, **values)
+    settings = run.settings
+    pronoun = PRONOUNS[gender].nominative
+    # The example is a usable response, which a client without a model gives; its sentences differ in a number.
+    lines = [f"{n + 1}. {pronoun.capitalize()} saw {word} {n}{pronoun}." for n in range(settings.count)]
+    return run.request(
+        run.templates["generate"],
+        "\n".join(lines),
+        words=settings.count * (settings.length + 5),
+        temperature=settings.temperature,
+        count=settings.count,
+        word=word,
+        pronoun=pronoun,
+        forms=FORMS[gender],
+    )
 
 
 # Revising
@@ -246,28 +278,42 @@ def revise(run: UnstereoRun, drafts: Sequence[Draft]) -> list[Draft]:
 
     A draft that no revision helps is returned unchanged.
     """
-    complete = {number: draft for number, draft in enumerate(drafts) if not missing_part(run, draft)}
-    rounds = run.settings.tries + run.is_paper  # the published loop makes one round more
+    results = list(drafts)
+    open_places = [place for place, draft in enumerate(drafts) if missing_part(run, draft)]
+    rounds = run.settings.tries
+    if run.is_paper:
+        rounds += 1  # the published loop makes one round more
     for attempt in range(rounds):
-        open_drafts = {number: draft for number, draft in enumerate(drafts) if number not in complete}
-        if not open_drafts:
+        if not open_places:
             break
-        responses = run.client("revise", [revise_request(run, draft, attempt) for draft in open_drafts.values()])
-        revised = [
-            replace(draft, sentence=_sentence(run, response), template="", model=response.model, revisions=attempt + 1)
-            for draft, response in zip(open_drafts.values(), responses, strict=True)
-        ]
+        # Every attempt revises the first version, not the result of the attempt before.
+        requests = [revise_request(run, drafts[place], attempt) for place in open_places]
+        revised = []
+        for place, response in zip(open_places, run.client("revise", requests), strict=True):
+            sentence = _sentence(run, response)
+            draft = replace(drafts[place], sentence=sentence, template="", model=response.model, revisions=attempt + 1)
+            revised.append(draft)
         if run.is_paper:
             revised = convert(run, revised, "convert_revised")
-        complete |= {n: draft for n, draft in zip(open_drafts, revised, strict=True) if not missing_part(run, draft)}
-    return [complete.get(number, draft) for number, draft in enumerate(drafts)]
+        still_open = []
+        for place, draft in zip(open_places, revised, strict=True):
+            if missing_part(run, draft):
+                still_open.append(place)
+            else:
+                results[place] = draft
+        open_places = still_open
+    return results
 
 
 def missing_part(run: UnstereoRun, draft: Draft) -> str:
     """Why a draft needs a revision, or an empty text."""
     if not contains_phrase(draft.sentence, draft.word):
         return "lacks the seed word"
-    pronoun = "{" in draft.template if run.is_paper else has_pronoun(draft.gender, draft.sentence)
+    # The published code finds the pronoun by its slot in the template, this project in the sentence itself.
+    if run.is_paper:
+        pronoun = "{" in draft.template
+    else:
+        pronoun = has_pronoun(draft.gender, draft.sentence)
     return "" if pronoun else "lacks the pronoun"
 
 
@@ -276,13 +322,17 @@ def _sentence(run: UnstereoRun, response: Response) -> str:
     if run.is_paper:
         return response.text
     sentence = single_sentence(response)
-    return "" if sentence_fault(sentence) else sentence
+    if sentence_fault(sentence):
+        return ""
+    return sentence
 
 
 def revise_request(run: UnstereoRun, draft: Draft, attempt: int) -> Request:
     """The request for a revision; the attempts, from 0, take the prompts in turn."""
     templates = run.templates["revise"]
-    forms = PUBLISHED_FORMS[draft.gender] if run.is_paper else FORMS[draft.gender]
+    forms = FORMS
+    if run.is_paper:
+        forms = PUBLISHED_FORMS
     return run.request(
         templates[attempt % len(templates)],
         f"{PRONOUNS[draft.gender].nominative.capitalize()} saw {draft.word}.",
@@ -291,7 +341,7 @@ def revise_request(run: UnstereoRun, draft: Draft, attempt: int) -> Request:
         seed=attempt,
         sentence=draft.sentence,
         word=draft.word,
-        forms=forms,
+        forms=forms[draft.gender],
     )
 
 
@@ -305,20 +355,30 @@ def convert(run: UnstereoRun, drafts: Sequence[Draft], prompt: str) -> list[Draf
     be found in them by rule.
     """
     # Sentences with he need no request: every form of he has one slot, or is decided by what follows.
-    others = {number: draft for number, draft in enumerate(drafts) if draft.gender != "male" and draft.sentence}
-    responses = run.client("convert", [convert_request(run, draft, prompt) for draft in others.values()])
-    with_he = {number: _sentence(run, response) for number, response in zip(others, responses, strict=True)}
-    template = to_template_published if run.is_paper else to_template
-    return [
-        replace(draft, template=template(with_he.get(number, draft.sentence))) for number, draft in enumerate(drafts)
-    ]
+    others = [place for place, draft in enumerate(drafts) if draft.gender != "male" and draft.sentence]
+    responses = run.client("convert", [convert_request(run, drafts[place], prompt) for place in others])
+    with_he = [draft.sentence for draft in drafts]
+    for place, response in zip(others, responses, strict=True):
+        with_he[place] = _sentence(run, response)
+    converted = []
+    for draft, sentence in zip(drafts, with_he, strict=True):
+        if run.is_paper:
+            template = to_template_published(sentence)
+        else:
+            template = to_template(sentence)
+        converted.append(replace(draft, template=template))
+    return converted
 
 
 def convert_request(run: UnstereoRun, draft: Draft, prompt: str) -> Request:
     """The request to rewrite a sentence with *he*; ``prompt`` names the template of the prompt."""
-    forms = FORMS[draft.gender]
-    if run.is_paper:
-        forms = PUBLISHED_FORMS[draft.gender] if prompt == "convert_revised" else "she/her/her"
+    if not run.is_paper:
+        forms = FORMS[draft.gender]
+    elif prompt == "convert_revised":
+        forms = PUBLISHED_FORMS[draft.gender]
+    else:
+        # The first published conversion names three forms and no reflexive one.
+        forms = "she/her/her"
     example = re.sub(r"^(?:She|They)\b", "He", draft.sentence)
     longest = count_words(draft.sentence) + 10
     return run.request(run.templates[prompt], example, words=longest, forms=forms, sentence=draft.sentence)
@@ -333,12 +393,16 @@ def judge(run: UnstereoRun, drafts: Sequence[Draft]) -> list[Draft]:
     # Versions that several drafts share are asked once.
     sentences = list(dict.fromkeys(sentence for filled in versions for sentence in filled))
     responses = run.client("judge", [judge_request(run, sentence) for sentence in sentences])
-    verdicts = [response.text if run.is_paper else parse_verdict(response) for response in responses]
-    likely = {sentence for sentence, verdict in zip(sentences, verdicts, strict=True) if verdict == "likely"}
-    return [
-        replace(draft, natural=bool(filled) and likely.issuperset(filled))
-        for draft, filled in zip(drafts, versions, strict=True)
-    ]
+    likely = set()
+    for sentence, response in zip(sentences, responses, strict=True):
+        # The published code compares the response as it is, so "Likely." is no verdict there.
+        verdict = response.text if run.is_paper else parse_verdict(response)
+        if verdict == "likely":
+            likely.add(sentence)
+    judged = []
+    for draft, filled in zip(drafts, versions, strict=True):
+        judged.append(replace(draft, natural=bool(filled) and likely.issuperset(filled)))
+    return judged
 
 
 def judge_request(run: UnstereoRun, sentence: str) -> Request:
@@ -352,8 +416,13 @@ def versions_of(run: UnstereoRun, draft: Draft) -> list[str]:
         return []
     if run.is_paper:
         return [fill_published(draft.template, "male"), fill_published(draft.template, "female")]
-    they = fill_they(draft.template) if run.settings.they else None
-    return [fill(draft.template, "male"), fill(draft.template, "female"), *([they] if they else [])]
+    versions = [fill(draft.template, "male"), fill(draft.template, "female")]
+    if run.settings.they:
+        # A template whose verb has no plural in the list of verbs has no version with they.
+        they = fill_they(draft.template)
+        if they:
+            versions.append(they)
+    return versions
 
 
 def parse_verdict(response: Response) -> str:
@@ -365,7 +434,9 @@ def parse_verdict(response: Response) -> str:
     ('likely', '')
     """
     word = without_markup(response.text).strip(".!").casefold()
-    return word if word in ("likely", "unlikely") else ""
+    if word in ("likely", "unlikely"):
+        return word
+    return ""
 
 
 # Rules
@@ -404,33 +475,52 @@ def _filter(run: UnstereoRun, stage: str, drafts: Iterable[Draft], fault: Callab
 
 def repeat_fault(drafts: Sequence[Draft]) -> Callable[[Draft], str]:
     """Gives why a draft repeats an earlier one of these, or an empty text."""
-    # Reversed, so that the first of equal drafts stays in the mapping.
-    first = {normalise(draft.template): draft for draft in reversed(drafts)}
-    return lambda draft: "" if first[normalise(draft.template)] is draft else "occurs elsewhere in the set"
+    first: dict[str, Draft] = {}
+    for draft in drafts:
+        first.setdefault(normalise(draft.template), draft)
+
+    def fault(draft: Draft) -> str:
+        # Compared by identity: two drafts of one word may be equal in all fields.
+        if first[normalise(draft.template)] is draft:
+            return ""
+        return "occurs elsewhere in the set"
+
+    return fault
 
 
 def _conversion_fault(draft: Draft) -> str:
     if "{" not in draft.template:
         return "has no pronoun after its conversion"
-    is_same = restores_sentence(draft.template, draft.gender, draft.sentence)
-    return "" if is_same else "was changed by its conversion"
+    if not restores_sentence(draft.template, draft.gender, draft.sentence):
+        return "was changed by its conversion"
+    return ""
 
 
 def _score(run: UnstereoRun, draft: Draft, table: DeltaTable | None) -> SentenceScore | None:
-    return max_pmi_diff(draft.template, table, "nltk" if run.is_paper else "clean") if table else None
+    if table is None:
+        return None
+    # The published code splits words by nltk's rules, this project by its own.
+    if run.is_paper:
+        return max_pmi_diff(draft.template, table, "nltk")
+    return max_pmi_diff(draft.template, table, "clean")
 
 
 def _pmi_fault(run: UnstereoRun, draft: Draft, table: DeltaTable | None) -> str:
     score = _score(run, draft, table)
     if score is None or within(score.value, run.settings.epsilon):
         return ""
-    return "has no word in the table" if score.value is None else "has a word associated with one gender"
+    if score.value is None:
+        return "has no word in the table"
+    return "has a word associated with one gender"
 
 
 def _length_fault(run: UnstereoRun, draft: Draft) -> str:
-    settings = run.settings
-    limit = settings.length if settings.limit is None else settings.limit
-    return f"has more than {limit} words" if 0 < limit < count_words(draft.sentence) else ""
+    limit = run.settings.limit
+    if limit is None:
+        limit = run.settings.length
+    if 0 < limit < count_words(draft.sentence):
+        return f"has more than {limit} words"
+    return ""
 
 
 def _verdict_fault(draft: Draft) -> str:
@@ -441,13 +531,24 @@ def row(run: UnstereoRun, draft: Draft, table: DeltaTable | None, number: int) -
     """The row of a draft; ``number`` is its place among the rows."""
     score = _score(run, draft, table)
     name = f"ours-{run.settings.length}"
-    fill_template = fill_published if run.is_paper else fill
+    they = None
+    if run.is_paper:
+        # The published templates may repeat, so their text cannot name a row.
+        row_id = f"{name}-paper-{number:05d}"
+        male = fill_published(draft.template, "male")
+        female = fill_published(draft.template, "female")
+    else:
+        row_id = content_id(name, draft.template)
+        male = fill(draft.template, "male")
+        female = fill(draft.template, "female")
+        if run.settings.they:
+            they = fill_they(draft.template)
     return {
-        "id": f"{name}-paper-{number:05d}" if run.is_paper else content_id(name, draft.template),
+        "id": row_id,
         "template": draft.template,
-        "sentence_male": fill_template(draft.template, "male"),
-        "sentence_female": fill_template(draft.template, "female"),
-        "sentence_they": fill_they(draft.template) if run.settings.they and not run.is_paper else None,
+        "sentence_male": male,
+        "sentence_female": female,
+        "sentence_they": they,
         "word": draft.word,
         "length": run.settings.length,
         "written_with": PRONOUNS[draft.gender].nominative,
@@ -467,18 +568,25 @@ def run(settings: UnstereoSettings, model: str, client: ChatClient, log: FilterL
     table = _delta_table(settings.pmi) if settings.pmi else None
     words = seed_words(settings.words)
     current = UnstereoRun(settings, model, client, log)
-    genders: tuple[Gender, ...] = ("male", "female", "they") if settings.they else ("male", "female")
     if current.is_paper:
-        drafts = paper_kept(current, paper_revised(current, paper_first(current, words, ("male", "female"))), table)
+        # The published code writes with he and she alone, and keeps the verdict on the first version.
+        first = paper_first(current, words, ("male", "female"))
+        revised = paper_revised(current, first)
+        drafts = paper_kept(current, revised, table)
     else:
+        genders: tuple[Gender, ...] = ("male", "female")
+        if settings.they:
+            genders = ("male", "female", "they")
         drafts = clean(current, words, genders, table)
     return [row(current, draft, table, number) for number, draft in enumerate(drafts)]
 
 
 def _delta_table(path: Path) -> DeltaTable:
     rows = pipeline.read_rows(path, ("word", "delta"))
+    # The file has no counts and does not say its rule; the filter reads only the deltas.
+    counts = [0] * len(rows)
     rule = CountRule(path.name, 1, "as in the file", "as in the file")
     try:
-        return DeltaTable.of((r["word"] for r in rows), (r["delta"] for r in rows), [0] * len(rows), rule)
+        return DeltaTable.of((row["word"] for row in rows), (row["delta"] for row in rows), counts, rule)
     except (TableError, ValueError) as error:
         raise ChatError(f"{path.name} is not a table of words and their delta: {error}") from None

@@ -9,9 +9,7 @@ predecessor with ``reseed``; the prompt of ``clean`` is this project's. A statem
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import count, islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -52,12 +50,19 @@ class ProbeSettings:
     @property
     def per_request(self) -> int:
         """How many statements a request asks for: all of them in the paper."""
-        return self.count if self.profile == "paper" else _STATEMENTS_PER_REQUEST
+        if self.profile == "paper":
+            return self.count
+        return _STATEMENTS_PER_REQUEST
 
     @property
     def prompt(self) -> str:
         """The template of a request."""
-        name = {True: "list", False: "paper"}[self.reseed] if self.profile == "paper" else "ask"
+        if self.profile != "paper":
+            name = "ask"
+        elif self.reseed:
+            name = "list"
+        else:
+            name = "paper"
         return str(table("prompts")["probes"][name])
 
 
@@ -82,28 +87,44 @@ def fault(text: str) -> str:
         return "has punctuation or characters that are not prose"
     if gendered := gendered_words(text):
         return f"has the gendered word {gendered[0]}"
-    if they := next((word for word in _WORDS.findall(normalise(text)) if word in THEY_FORMS), ""):
-        return f"has the pronoun {they}"
-    return "" if 3 <= pipeline.count_words(text) <= 16 else "has fewer than 3 or more than 16 words"
+    # A pronoun in the statement would give the friend a gender, or take the place of the one that is asked for.
+    for word in _WORDS.findall(normalise(text)):
+        if word in THEY_FORMS:
+            return f"has the pronoun {word}"
+    if not 3 <= pipeline.count_words(text) <= 16:
+        return "has fewer than 3 or more than 16 words"
+    return ""
 
 
 def run(settings: ProbeSettings, model: str, client: ChatClient, log: FilterLog) -> list[dict[str, Any]]:
     """Rows with ``settings.count`` statements, or fewer after ``settings.calls`` requests."""
-    against = [line for path in settings.against for line in read.lines(path) if line]
+    against: list[str] = []
+    for path in settings.against:
+        against.extend(line for line in read.lines(path) if line)
     duplicates = pipeline.DuplicateFilter(settings.overlap, against)
     models: dict[str, str] = {}  # the model by statement
     sent = 0
     while len(models) < settings.count and sent < settings.calls:
+        # Rounded up: a request for a part of a list is a whole request.
         needed = -(-(settings.count - len(models)) // settings.per_request)
         calls = min(needed, settings.calls - sent)
-        examples = islice(_examples(settings, list(models), sent), calls)
-        requests = [(seed, _request(settings, model, example, seed)) for seed, example in enumerate(examples, sent)]
+        requests = []
+        for number, example in enumerate(_examples(settings, list(models), sent, calls)):
+            # The seed makes each prompt differ, so that a stored response answers only one of them.
+            seed = sent + number
+            requests.append((seed, _request(settings, model, example, seed)))
         sent += calls
         entries = pipeline.request_lists("write", requests, settings.per_request, client, log)
-        # Reversed, so that of equal statements the first one's model stays.
-        model_of = {statement(entry.text): entry.response.model for entry in reversed(entries)}
-        neutral = log.filter("write", [statement(entry.text) for entry in entries], fault, str)
-        models |= {text: model_of[text] for text in log.filter("duplicates", neutral, duplicates.fault, str)}
+        texts = []
+        model_of: dict[str, str] = {}
+        for entry in entries:
+            text = statement(entry.text)
+            texts.append(text)
+            # Of equal statements the first is kept, with its model.
+            model_of.setdefault(text, entry.response.model)
+        neutral = log.filter("write", texts, fault, str)
+        for text in log.filter("duplicates", neutral, duplicates.fault, str):
+            models[text] = model_of[text]
     if len(models) < settings.count:
         log.remarks.append(f"{len(models)} of {settings.count} statements after {sent} calls; raise --calls")
     surplus = set(list(models)[settings.count :])
@@ -114,22 +135,29 @@ def run(settings: ProbeSettings, model: str, client: ChatClient, log: FilterLog)
     ]
 
 
-def _examples(settings: ProbeSettings, statements: list[str], sent: int) -> Iterator[str]:
-    """Examples for the next requests: the given ones in turn, or with ``reseed`` the latest statements."""
-    pool = statements[::-1] if settings.reseed and statements else settings.seed_sentence
-    return (pool[n % len(pool)] for n in count(0 if settings.reseed else sent))
+def _examples(settings: ProbeSettings, statements: list[str], sent: int, calls: int) -> list[str]:
+    """Examples for the next requests: those of the user in turn, or with ``reseed`` the latest statements."""
+    pool = settings.seed_sentence
+    first = sent
+    if settings.reseed:
+        first = 0
+        # Before the first statements there are only the examples of the user.
+        if statements:
+            pool = statements[::-1]
+    return [pool[number % len(pool)] for number in range(first, first + calls)]
 
 
 def _request(settings: ProbeSettings, model: str, example: str, seed: int) -> Request:
-    numbers = range(settings.per_request)
+    size = settings.per_request
+    lines = [f"{n + 1}. My friend meets imagined{seed}x{n} words{seed}x{n}" for n in range(size)]
     return pipeline.prompt_request(
         model,
         settings.prompt,
-        "\n".join(f"{n + 1}. My friend meets imagined{seed}x{n} words{seed}x{n}" for n in numbers),
+        "\n".join(lines),
         temperature=settings.temperature,
-        max_tokens=32 * len(numbers),
+        max_tokens=32 * size,
         seed=seed,
-        count=len(numbers),
+        count=size,
         example=example,
     )
 

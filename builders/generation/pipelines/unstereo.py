@@ -14,8 +14,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -74,12 +72,13 @@ class RecordedRun:
 
     def part(self, draw: int, pronoun: str) -> RecordedRun:
         """The replies and sentences of one sample of words and one pronoun."""
-        run = draw, pronoun
-        return replace(
-            self,
-            replies=[reply for reply in self.replies if (reply.draw, reply.pronoun) == run],
-            sentences=[s for s in self.sentences if (s.written.reply.draw, s.written.reply.pronoun) == run],
-        )
+
+        def belongs(reply: recorded.Reply) -> bool:
+            return reply.draw == draw and reply.pronoun == pronoun
+
+        replies = [reply for reply in self.replies if belongs(reply)]
+        sentences = [sentence for sentence in self.sentences if belongs(sentence.written.reply)]
+        return replace(self, replies=replies, sentences=sentences)
 
 
 def source_names(length: int) -> tuple[str, ...]:
@@ -97,24 +96,30 @@ def read_run(files: Files, length: int) -> RecordedRun:
     """
     published, replies, verdicts, conversions = (files[name] for name in source_names(length))
     results = recorded.replies(replies, length)
-    judged = [fields for path in verdicts.paths for fields in read.table(path, _JUDGED)]
+    judged: list[dict[str, str]] = []
+    for path in verdicts.paths:
+        judged.extend(read.table(path, _JUDGED))
     written = recorded.sentences(results)
     if [sentence.text for sentence in written] != [fields["sentence"] for fields in judged]:
         raise BuildError(
             f"The verdicts of length {length} are not on the sentences of the replies; get the files again."
         )
-    sentences = [
-        RecordedSentence(sentence, from_published(fields["template"]), itemgetter("male", "female")(verdict))
-        for sentence, fields in zip(written, judged, strict=True)
-        for verdict in [json.loads(fields["likely_under"].replace("'", '"'))]
-    ]
-    # A published row is put to the sentence that it is, or was revised from.
+    sentences = []
+    for sentence, fields in zip(written, judged, strict=True):
+        # The column is a Python dictionary in text, whose strings have no quotation marks inside.
+        verdict = json.loads(fields["likely_under"].replace("'", '"'))
+        template = from_published(fields["template"])
+        sentences.append(RecordedSentence(sentence, template, (verdict["male"], verdict["female"])))
     table = list(read.table(published.path, OURS_COLUMNS))
     rows = [recorded.PublishedRow.of(fields) for fields in table]
+    # A published row is put to the sentence that it is, or was revised from.
     for fields, row, place in zip(table, rows, recorded.places(rows, written), strict=True):
         result = row, from_published(fields["template"]), fields["is_natural"] == "True"
         sentences[place] = replace(sentences[place], published=result)
-    prompts = [fields["prompt"] for path in conversions.paths for fields in read.table(path, _CONVERTED)]
+    prompts = []
+    for path in conversions.paths:
+        for fields in read.table(path, _CONVERTED):
+            prompts.append(fields["prompt"])
     return RecordedRun(length, results, sentences, prompts)
 
 
@@ -129,8 +134,12 @@ def with_he(template: str) -> str:
     """
 
     def form(match: re.Match[str]) -> str:
-        word = str(getattr(PRONOUNS["male"], match[2]))
-        return word if match[1] is None else match[1] + word.capitalize()
+        start, slot = match[1], match[2]
+        word = str(getattr(PRONOUNS["male"], slot))
+        # The first group matches only where a sentence begins.
+        if start is None:
+            return word
+        return start + word.capitalize()
 
     return _SLOT.sub(form, template)
 
@@ -139,8 +148,11 @@ def responses(run: UnstereoRun, part: RecordedRun) -> Iterator[Response]:
     """The responses to the requests of a run over one part of the record, in the order of the stages of a sentence."""
     for reply in part.replies:
         yield _response(write_request(run, reply.word, GENDERS[reply.pronoun]), reply.text)
-    # The published code takes entries as they are; the requests of profile clean hold them without markup.
-    as_read = (lambda text: text) if run.is_paper else without_markup
+
+    def as_read(text: str) -> str:
+        # The published code takes entries as they are; the requests of profile clean hold them without markup.
+        return text if run.is_paper else without_markup(text)
+
     for sentence in part.sentences:
         reply = sentence.written.reply
         draft = Draft(reply.word, GENDERS[reply.pronoun], as_read(sentence.written.text), MODEL)
@@ -148,8 +160,10 @@ def responses(run: UnstereoRun, part: RecordedRun) -> Iterator[Response]:
         if sentence.published and sentence.published[0].revised:
             row, template, _ = sentence.published
             yield _response(_unstereo.revise_request(run, draft, 0), row.sentence, restored=True)
+            revised = replace(draft, sentence=as_read(row.sentence))
+            # Only the published code has a prompt of its own for sentences that were revised.
             prompt = "convert_revised" if run.is_paper else "convert"
-            yield from _versions(run, replace(draft, sentence=as_read(row.sentence)), template, prompt)
+            yield from _versions(run, revised, template, prompt)
 
 
 def _versions(
@@ -160,13 +174,19 @@ def _versions(
     if draft.gender != "male":
         sentence = with_he(template)
         yield _response(convert_request(run, draft, prompt), sentence, restored=True)
-    if verdicts:
-        converted = (_unstereo.to_template_published if run.is_paper else _unstereo.to_template)(sentence)
-        filled = (
-            _unstereo.versions_of(run, replace(draft, template=converted)) if run.is_paper or "{" in converted else ()
-        )
-        for version, verdict in zip(filled, verdicts, strict=False):
-            yield _response(_unstereo.judge_request(run, version), verdict)
+    if not verdicts:
+        return
+    if run.is_paper:
+        converted = _unstereo.to_template_published(sentence)
+    else:
+        converted = _unstereo.to_template(sentence)
+        # A sentence without a pronoun is dropped before it is judged.
+        if "{" not in converted:
+            return
+    filled = _unstereo.versions_of(run, replace(draft, template=converted))
+    # Shorter than the verdicts where there is no template, so that nothing is asked.
+    for version, verdict in zip(filled, verdicts, strict=False):
+        yield _response(_unstereo.judge_request(run, version), verdict)
 
 
 def _response(request: Request, text: str, *, restored: bool = False) -> Response:
@@ -226,8 +246,17 @@ class Stage:
     @classmethod
     def of(cls, length: int, name: str, theirs: Sequence[object], ours: Sequence[object]) -> Stage:
         """The comparison of two sequences, place by place."""
-        different = sum(a != b for a, b in zip(theirs, ours, strict=False)) + abs(len(theirs) - len(ours))
+        # Places that only the longer sequence has differ too.
+        different = abs(len(theirs) - len(ours))
+        for published, item in zip(theirs, ours, strict=False):
+            if published != item:
+                different += 1
         return cls(length, name, len(theirs), len(ours), different)
+
+    @classmethod
+    def of_sizes(cls, length: int, name: str, published: int, ours: int) -> Stage:
+        """The comparison of two sizes, where the items cannot be compared."""
+        return cls(length, name, published, ours, abs(published - ours))
 
 
 @dataclass
@@ -255,12 +284,17 @@ class Replay:
 
     def rows(self, table: DeltaTable) -> list[dict[str, Any]]:
         """The rows of the kept drafts, each with its reply, the draw of its word, and MaxPMIDiff."""
-        run, made = self.run(PublishedClient({})), []
+        run = self.run(PublishedClient({}))
+        rows = []
         for number, (draft, reply) in enumerate(self.passed):
-            they = None if run.is_paper else fill_they(draft.template)
-            row = _unstereo.row(run, draft, table, number) | {"sentence_they": they}
-            made.append(row | {"reply_id": reply.id, "draw": reply.draw, "seed": reply.seed})
-        return made
+            row = _unstereo.row(run, draft, table, number)
+            # The record was judged without they, but a row of profile clean has a version with they.
+            row["sentence_they"] = None if run.is_paper else fill_they(draft.template)
+            row["reply_id"] = reply.id
+            row["draw"] = reply.draw
+            row["seed"] = reply.seed
+            rows.append(row)
+        return rows
 
 
 def replay_published(values: Mapping[str, Any], fetcher: Fetcher, console: Console) -> None:
@@ -271,10 +305,11 @@ def replay_published(values: Mapping[str, Any], fetcher: Fetcher, console: Conso
     BuildError
         When a source is missing or a file cannot be written.
     """
-    counted, notes = [], []
+    sources = catalogue().sources
+    compared, notes = [], []
     for length in recorded.LENGTHS:
         names = (*source_names(length), "unstereo/pmi")
-        files = {name: fetcher.get(catalogue().sources[name]) for name in names}
+        files = {name: fetcher.get(sources[name]) for name in names}
         out = values["out"] / f"ours-{length}"
         deltas = delta_table(files["unstereo/pmi"])
         record = read_run(files, length)
@@ -286,14 +321,13 @@ def replay_published(values: Mapping[str, Any], fetcher: Fetcher, console: Conso
         manifest = generation_manifest("unstereo", MODEL, result.settings, result.responses, result.log)
         write_output(out, manifest, rows, result.log)
         for stage in stages(record, result, rows):
-            numbers = (stage.published, stage.ours, stage.different)
-            counted.append([f"ours-{length}", stage.name, *(f"{number:,}" for number in numbers)])
-        notes += [f"ours-{length}: {line}" for line in stage_lines(result.log)]
-        notes += [
-            f"ours-{length}: {count:,} requests of stage {name} have no recorded reply."
-            for name, count in sorted(result.unanswered.items())
-        ]
-    console.print(text_table(["sentences", "stage", "published", "ours", "differ"], counted), soft_wrap=False)
+            published, ours, different = f"{stage.published:,}", f"{stage.ours:,}", f"{stage.different:,}"
+            compared.append([f"ours-{length}", stage.name, published, ours, different])
+        for line in stage_lines(result.log):
+            notes.append(f"ours-{length}: {line}")
+        for name, count in sorted(result.unanswered.items()):
+            notes.append(f"ours-{length}: {count:,} requests of stage {name} have no recorded reply.")
+    console.print(text_table(["sentences", "stage", "published", "ours", "differ"], compared), soft_wrap=False)
     console.print("differ: items that are not equal in text and order; for counts the difference.")
     for note in notes:
         console.print(note)
@@ -315,9 +349,11 @@ def replay(record: RecordedRun, profile: Rules, out: Path, limit: int | None = N
     for draw, pronoun in recorded.RUNS:
         _replay_part(record.part(draw, pronoun), pronoun, out / f"replies-{draw}-{pronoun}.jsonl", result)
     if profile == "clean":
-        # Without those that repeat one of an earlier sample or pronoun.
+        # Each part has its own filter of repeats, so a draft may still repeat one of an earlier sample or pronoun.
         fault = _unstereo.repeat_fault([draft for draft, _ in result.passed])
-        result.passed = result.log.filter("set", result.passed, lambda pair: fault(pair[0]), lambda p: p[0].template)
+        result.passed = result.log.filter(
+            "set", result.passed, lambda passed: fault(passed[0]), lambda passed: passed[0].template
+        )
     return result
 
 
@@ -325,9 +361,11 @@ def _replay_part(part: RecordedRun, pronoun: str, path: Path, result: Replay) ->
     """Adds the replay of one sample of words and one pronoun."""
     # What the record says as responses to our requests. Requests that it cannot answer are those of the open stages.
     answers = {answer.key: answer for answer in responses(result.run(PublishedClient({})), part)}
-    # The same prompt was sent for a word of two samples, so a key alone does not name a response.
-    result.responses |= {f"{path.stem} {key}": answer for key, answer in answers.items()}
-    gender, words = GENDERS[pronoun], [reply.word for reply in part.replies]
+    for key, answer in answers.items():
+        # The same prompt was sent for a word of two samples, so a key alone does not name a response.
+        result.responses[f"{path.stem} {key}"] = answer
+    gender = GENDERS[pronoun]
+    words = [reply.word for reply in part.replies]
     if result.settings.profile == "paper":
         lines = "".join(f"{answer.to_line()}\n" for answer in answers.values())
         put_all(path.parent, {path.name: lines.encode()}, ChatError)
@@ -338,14 +376,18 @@ def _replay_part(part: RecordedRun, pronoun: str, path: Path, result: Replay) ->
         accepted = _unstereo.paper_kept(run, complete, None)
         result.first += first
         result.complete += complete
-        result.prompts += [_prompt(write_request(run, word, gender)) for word in words]
-        result.conversions += [_prompt(convert_request(run, d, "convert")) for d in first if d.gender == "female"]
+        for word in words:
+            result.prompts.append(_prompt(write_request(run, word, gender)))
+        for draft in first:
+            if draft.gender == "female":
+                result.conversions.append(_prompt(convert_request(run, draft, "convert")))
     else:
         client = PublishedClient(answers, frozenset(["revise", "convert", "judge"]))
         run = result.run(client)
         accepted = _unstereo.clean(run, words, (gender,), None)
     replies = {write_request(run, reply.word, gender).key: reply for reply in part.replies}
-    result.passed += [(draft, replies[draft.reply_id]) for draft in accepted]
+    for draft in accepted:
+        result.passed.append((draft, replies[draft.reply_id]))
     result.unanswered += client.unanswered
 
 
@@ -354,36 +396,58 @@ def _prompt(request: Request) -> str:
 
 
 def stages(record: RecordedRun, result: Replay, rows: Sequence[Mapping[str, Any]]) -> Iterator[Stage]:
-    """The stages of a replay beside the published ones; in profile ``clean`` only the sizes."""
-    of = partial(Stage.of, record.length)
-    final = [s.published for s in record.sentences if s.published]
+    """The stages of a replay compared with the published ones; in profile ``clean`` only the sizes."""
+    length = record.length
+    final = [sentence.published for sentence in record.sentences if sentence.published]
+    natural = [template for _, template, is_natural in final if is_natural]
     if result.settings.profile == "paper":
-        run = result.run(PublishedClient({}))
-        yield of("prompts that write", [reply.prompt for reply in record.replies], result.prompts)
-        yield of("sentences", [s.written.text for s in record.sentences], [d.sentence for d in result.first])
-        yield of("prompts that convert", record.conversions, result.conversions)
-        yield of(
-            "templates before revision", [s.template for s in record.sentences], [d.template for d in result.first]
-        )
-        # A sentence without a published row was revised without success, so it needed a revision too.
-        need = [n for n, s in enumerate(record.sentences) if not (s.published and not s.published[0].revised)]
-        yield of(
-            "without word or pronoun", need, [n for n, d in enumerate(result.first) if _unstereo.missing_part(run, d)]
-        )
-        for name, revised in (("templates, unrevised", False), ("templates, revised", True)):
-            theirs = [template for row, template, _ in final if row.revised is revised]
-            yield of(name, theirs, [d.template for d in result.complete if bool(d.revisions) is revised])
-        yield of("templates", [template for _, template, _ in final], [d.template for d in result.complete])
-        failed = len(record.sentences) - len(final), len(result.first) - len(result.complete)
-        yield Stage(record.length, "failures", *failed, abs(failed[0] - failed[1]))
-        natural = [template for _, template, is_natural in final if is_natural]
-        yield of("judged natural", natural, [row["template"] for row in rows])
+        yield from _paper_stages(record, result)
+        yield Stage.of(length, "judged natural", natural, [row["template"] for row in rows])
     else:
-        size = sum(is_natural for *_, is_natural in final)
-        yield Stage(record.length, "judged natural", size, len(rows), abs(size - len(rows)))
-    for limit, size in PAPER_SIZES[record.length].items():
+        yield Stage.of_sizes(length, "judged natural", len(natural), len(rows))
+    for limit, size in PAPER_SIZES[length].items():
         ours = sum(within(row["max_pmi_diff"], limit) for row in rows)
-        yield Stage(record.length, f"|MaxPMIDiff| at most {limit:g}", size, ours, abs(size - ours))
+        yield Stage.of_sizes(length, f"|MaxPMIDiff| at most {limit:g}", size, ours)
+
+
+def _paper_stages(record: RecordedRun, result: Replay) -> Iterator[Stage]:
+    """The stages before the verdict, whose texts are equal to the published ones if the rules are the same."""
+    length = record.length
+    texts, templates, incomplete = [], [], []
+    unrevised, revised = [], []
+    final = []
+    for number, sentence in enumerate(record.sentences):
+        texts.append(sentence.written.text)
+        templates.append(sentence.template)
+        if sentence.published is None:
+            # A sentence without a published row was revised without success, so it needed a revision too.
+            incomplete.append(number)
+            continue
+        row, template, _ = sentence.published
+        final.append(template)
+        if row.revised:
+            incomplete.append(number)
+            revised.append(template)
+        else:
+            unrevised.append(template)
+    run = result.run(PublishedClient({}))
+    our_incomplete = [number for number, draft in enumerate(result.first) if _unstereo.missing_part(run, draft)]
+    our_unrevised, our_revised = [], []
+    for draft in result.complete:
+        if draft.revisions:
+            our_revised.append(draft.template)
+        else:
+            our_unrevised.append(draft.template)
+    yield Stage.of(length, "prompts that write", [reply.prompt for reply in record.replies], result.prompts)
+    yield Stage.of(length, "sentences", texts, [draft.sentence for draft in result.first])
+    yield Stage.of(length, "prompts that convert", record.conversions, result.conversions)
+    yield Stage.of(length, "templates before revision", templates, [draft.template for draft in result.first])
+    yield Stage.of(length, "without word or pronoun", incomplete, our_incomplete)
+    yield Stage.of(length, "templates, unrevised", unrevised, our_unrevised)
+    yield Stage.of(length, "templates, revised", revised, our_revised)
+    yield Stage.of(length, "templates", final, [draft.template for draft in result.complete])
+    failures = len(record.sentences) - len(final)
+    yield Stage.of_sizes(length, "failures", failures, len(result.first) - len(result.complete))
 
 
 PIPELINE = Pipeline(
