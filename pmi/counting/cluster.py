@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from cards.packages import required
+from cards.common.packages import required
 from pmi.counting.corpus import Shard
 from pmi.counting.counts import is_readable
 from pmi.counting.local import CountingJob, Progress, Runner

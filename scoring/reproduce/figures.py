@@ -19,18 +19,18 @@ from matplotlib.axes import Axes
 
 import cards.results
 import scoring.published
-from cards.draw import DOTTED, PALETTE, canvas, image, interval, styled
-from cards.stored import Stored, number
-from cards.text import slug
+from cards.common.draw import DOTTED, PALETTE, canvas, image, interval, styled
+from cards.common.stored import Stored, number
+from cards.common.text import slug
 from pmi.types import PUBLISHED_PAIRS, SHE_HE
 from scoring import benchmarks
 from scoring.adapters import facts
+from scoring.asking.result import read_examples
 from scoring.metrics import sums
 from scoring.report.plots.draw import plain
 from scoring.reproduce import published
 from scoring.reproduce.measured import Measured, UnreachableError
 from scoring.reproduce.printed import PrintedTable, printed_tables
-from scoring.result import read_examples
 from scoring.statistics.stats import measure
 from scoring.types import Benchmark, Group, ScoringError, Table
 

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cards.text import did_you_mean
+from cards.common.text import did_you_mean
 from scoring.types import ScoringError
 
 FOLDER = Path(__file__).parents[1] / "data" / "printed"

@@ -16,20 +16,21 @@ from typer.testing import CliRunner
 
 from cards import leaderboard
 from cards.adapter_card import RecipeFacts, adapter_card
-from cards.evaluation import published_results
+from cards.common.sentences import SENTENCES
+from cards.common.text import CardError
+from cards.formats.evaluation import published_results
+from cards.formats.uploads import Upload
 from cards.leaderboard import Collected, Entry, left_out
 from cards.model_card import section
 from cards.results import UNPUBLISHED, Language
-from cards.sentences import SENTENCES
-from cards.text import CardError
-from cards.uploads import Upload
-from mitigation.comparison import Method, to_remove
-from mitigation.comparison_page import page as methods_page
-from scoring import agreement, benchmarks
+from mitigation.methods.comparison import Method, to_remove
+from mitigation.methods.comparison_page import page as methods_page
+from scoring import benchmarks
+from scoring.asking import rank_agreement
 from scoring.commands.compare import show_comparison
 from scoring.commands.power import app as power
 from scoring.commands.score import show_run
-from scoring.corpus import Leans
+from scoring.inputs.corpus_counts import Leans
 from scoring.report import terminal
 from scoring.report.comparison import comparison_page
 from scoring.report.conditions import failing, holding, parsed
@@ -220,8 +221,8 @@ def of_comparisons(folder):
         "condition undefined": " ".join(holding([parsed("occugender.gap > 1")], replace(limits, estimates=undefined))),
         "failing": " ".join(failing(changed(pairs, p=1e-9, p_side=0.0), frozenset({"nearer"}))),
         "not failing": " ".join(failing(changed(pairs, p=1e-9, p_side=0.0), frozenset({"further"}))),
-        "two models by one way": str(agreement.shown([limits, limits])),
-        "two models by two ways": str(agreement.shown([ways, ways])),
+        "two models by one way": str(rank_agreement.shown([limits, limits])),
+        "two models by two ways": str(rank_agreement.shown([ways, ways])),
         "power": " ".join(CliRunner().invoke(power, ["crows_pairs", "--n", "100"]).output.split()),
         "no power": " ".join(CliRunner().invoke(power, ["gest", "--n", "100"]).output.split()),
     }

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from cards import leaderboard
+from cards.common.sentences import SENTENCES, appears, say
+from cards.common.verdict import standings
 from cards.leaderboard import Entry
-from cards.sentences import SENTENCES, appears, say
-from cards.verdict import standings
 from scoring import benchmarks
 from scoring.report import terminal
 from scoring.report.comparison import comparison_page

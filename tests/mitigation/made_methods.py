@@ -1,6 +1,6 @@
 """Methods with made changes: of gender, with language ability, seeds and pairs of their own."""
 
-from mitigation.comparison import Method, changes_frame, tables_of
+from mitigation.methods.comparison import Method, changes_frame, tables_of
 from scoring.adapters.facts import Adapter, Change, Cost
 
 GENDER = "intrasentence test gender"

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from mitigation.comparison import PRINTED, UNCHANGED, Method, by_method, printed_rows
-from mitigation.comparison_page import label_places, markdown, page, plot
+from mitigation.methods.comparison import PRINTED, UNCHANGED, Method, by_method, printed_rows
+from mitigation.methods.comparison_page import label_places, markdown, page, plot
 from tests.mitigation.made_methods import METHODS, adapter, table_of
 
 

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from builders.dataset import Alternative, Remote, Source
 from builders.sources.fetch import git_blob
-from cards.draw import canvas
-from cards.text import slug
+from cards.common.draw import canvas
+from cards.common.text import slug
 from scoring import benchmarks, report
 from scoring import published as runs
 from scoring.commands import reproduce as command

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from cards.draw import DOTTED, PALETTE, canvas, image, styled, titled
-from cards.sentences import say
-from scoring.corpus import Leans
+from cards.common.draw import DOTTED, PALETTE, canvas, image, styled, titled
+from cards.common.sentences import say
+from scoring.inputs.corpus_counts import Leans
 from scoring.report.plots import draw
 from scoring.types import Floats
 

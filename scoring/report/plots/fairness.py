@@ -6,9 +6,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from cards.draw import DOTTED
-from cards.sentences import say
-from scoring.columns import length
+from cards.common.draw import DOTTED
+from cards.common.sentences import say
+from scoring.inputs.columns import length
 from scoring.report.plots import draw
 from scoring.types import Floats, Table
 

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from cards.sentences import say
+from cards.common.sentences import say
 from scoring.report.plots import draw
 from scoring.statistics import intervals
 from scoring.types import Floats, Table

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from cards.draw import DOTTED, interval
-from cards.sentences import say
+from cards.common.draw import DOTTED, interval
+from cards.common.sentences import say
 from scoring.report.plots import draw
 from scoring.types import Estimate, Floats, Table
 
