@@ -96,6 +96,7 @@ def without_details(reason: str) -> str:
     >>> without_details("The config needs the package spacy; install it with pip install --editable '/home/me'.")
     'The config needs the package spacy.'
     """
+    # Manifests of two machines must be equal, but paths and advice differ between them.
     return re.split("[:;] ", reason)[0].rstrip(".") + "."
 
 
@@ -173,10 +174,12 @@ class Builder:
             if current and replace(current, splits={}) == entry and _is_intact(target, current):
                 unchanged[name] = current
         todo = {name: plan for name, plan in plans.items() if name not in unchanged}
+        # Nothing can be built and nothing was: a folder without rows would look like a data set.
         if not todo and not unchanged:
             return BuildResult(dataset.name, None, None, frozenset(), left_out)
         self.configs += len(todo)
         self.progress.update(self.bar, total=self.configs)
+        # In the output folder, so that it can be renamed without copying to another file system.
         staged = self.out / f".new-{dataset.name}"
         entries = dict(unchanged)
         for name, plan in todo.items():
@@ -193,6 +196,7 @@ class Builder:
             for split in entry.splits.values():
                 # A hard link, because the folder is replaced as a whole and large files need not be copied.
                 _link(target / split.file, staged / split.file)
+        # Before the manifest is written: a folder with a manifest counts as a data set.
         _check_leaks(dataset, manifest, staged)
         (staged / NAME).write_text(manifest.json(), encoding="utf-8")
         (staged / CARD).write_text(card, encoding="utf-8")
@@ -331,6 +335,7 @@ def _recover(out: Path, names: Sequence[str]) -> None:
         refuse_strays(out / name, written_files(out / name), BuildError)
         _refuse_changed(out / name)
         _remove_staged(out / f".new-{name}")
+        # What is left there now is no file of a build, and may be of the user.
         refuse_strays(out / f".new-{name}", (), BuildError)
 
 

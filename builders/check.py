@@ -131,6 +131,7 @@ def _flat(value: Any, key: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
     """The leaves of nested dictionaries by their path."""
     if not isinstance(value, dict):
         return {key: value}
+    # An empty dictionary has no leaf, so it is equal to a missing one.
     leaves = {}
     for name, inner in value.items():
         leaves.update(_flat(inner, (*key, name)))
@@ -177,6 +178,7 @@ def _other_files(folder: Path, published: Manifest) -> Iterator[str]:
 
 def _texts(folder: Path, published: Manifest) -> Mapping[str, bytes]:
     """The files of a folder besides its data."""
+    # Only a publication has this file; a local build has the manifest and the card alone.
     if not (folder / CROISSANT).is_file():
         text = published.json(signed="sha256" in parsed((folder / NAME).read_bytes()))
         return {NAME: text.encode(), CARD: dataset_card(text).encode()}

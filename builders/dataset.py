@@ -49,6 +49,7 @@ class Remote:
     @property
     def file(self) -> str:
         """The bare file name, as shown in the ``source_file`` column."""
+        # The member is named, because one archive may hold several sources.
         return (self.member or self.url).rsplit("/", 1)[-1]
 
 
@@ -265,9 +266,11 @@ def declared(
     >>> declared("gender-pmi", {"words": lambda files: iter(())}).configs[0].splits
     ('train',)
     """
+    # TOML has lists; the declared classes are frozen and have tuples.
     facts = _with_tuples(table(f"datasets/{name}"))
     entries, configs = facts.pop("configs"), []
     for config, own in entries.items():
+        # The entry's own fields win over those of the config that it is like.
         entry = _with_tuples(entries.get(own.get("like"), {}) | own)
         entry |= {"columns": columns(entry["columns"]), "quoted": (quoted or {}).get(config)}
         entry.pop("like", None)
@@ -317,5 +320,6 @@ def content_id(prefix: str, *texts: str) -> str:
     >>> content_id("stsb", "is  playing a Flute") == content_id("stsb", "is playing a flute")
     True
     """
+    # A separator that occurs in no text, so that ("a b", "c") and ("a", "b c") differ.
     joined = "\x1f".join(normalise(t) for t in texts)
     return f"{prefix}-{hashlib.sha256(joined.encode()).hexdigest()[:12]}"

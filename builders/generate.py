@@ -48,6 +48,7 @@ def _command(name: str) -> Callable[..., None]:
         # A record has the settings of its run, so then only --out is required.
         options = [option if option.name == "out" else _optional(option) for option in options]
         replays = f"Repeat a recorded run without a chat model: {', '.join(pipeline.replays)}."
+        # Made from another parameter, because a new one would need its kind again.
         kind = Annotated[str | None, typer.Option(metavar="NAME", help=replays)]
         options.append(options[0].replace(name="replay", default=None, annotation=kind))
     command.__doc__ = f"""{pipeline.summary}
@@ -85,6 +86,7 @@ def _optional(parameter: inspect.Parameter) -> inspect.Parameter:
     """The parameter with None for its default if it has none."""
     if parameter.default is not parameter.empty:
         return parameter
+    # The annotation is Annotated[type, option]; only the type changes.
     kind, *metadata = get_args(parameter.annotation)
     return parameter.replace(default=None, annotation=Annotated[kind | None, *metadata])
 

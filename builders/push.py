@@ -77,6 +77,7 @@ class Repository:
                 operations.append(CommitOperationAdd(change.path, files[change.path]))
             else:
                 operations.append(CommitOperationDelete(change.path))
+        # Read before the commit, so that a commit of somebody else in between is refused.
         revision = str(self.api.repo_info(**self.arguments).sha)
         if not operations:
             return revision
@@ -115,6 +116,7 @@ def digests(content: bytes | Path) -> tuple[str, str]:
 
 
 def _git_blob(content: bytes) -> str:
+    # Git hashes the length with the content.
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
 
@@ -181,6 +183,7 @@ def push(
         console.print("Nothing was sent (--dry-run).")
         return
     if not is_tagged:
+        # A repository that exists keeps its visibility.
         api.create_repo(**repository.arguments, exist_ok=True, private=private)
         revision = repository.commit(publication.files, planned, f"Version {publication.version}")
         api.create_tag(tag=tag, revision=revision, **repository.arguments)

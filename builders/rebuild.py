@@ -92,6 +92,7 @@ def main(
         for name in names:
             datasets.get(name)
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        # On the error stream, so that the output holds only the table and can be compared.
         with Progress(*columns, console=errors, transient=True) as progress:
             fetcher = Fetcher(default_cache(), mirror or default_mirror(), offline, progress)
             if check:

@@ -22,9 +22,9 @@ RECORDED_FILE = "builders/datasets/gender_neutral_probes.py"
 _RULE = table("probes")
 _EXCLUDED = frozenset(_RULE["excluded"]["both"].split())
 _EXCLUDED_TOKENS = {"stsb": _EXCLUDED | frozenset(_RULE["excluded"]["stsb"].split()), "snli": _EXCLUDED}
-_PATTERN = {
-    corpus: re.compile(rf"(?:a|the) ({'|'.join(nouns.split())}) (.+)") for corpus, nouns in _RULE["subjects"].items()
-}
+_PATTERN = {}
+for _corpus, _nouns in _RULE["subjects"].items():
+    _PATTERN[_corpus] = re.compile(rf"(?:a|the) ({'|'.join(_nouns.split())}) (.+)")
 
 _STSB_COLUMNS = ("genre", "file", "year", "id", "score", "sentence1", "sentence2")
 _STSB_OPTIONAL = ("source1", "source2")
@@ -32,10 +32,13 @@ _SCORE = re.compile(r"\d+(?:\.\d+)?")
 
 
 def _stsb_pairs(fetched: Fetched) -> Iterator[tuple[str, str, str]]:
-    columns = {"columns": _STSB_COLUMNS, "optional": _STSB_OPTIONAL}
-    for row in read.table(fetched.path, **columns, delimiter="\t", header=False, quoted=False):
-        valid = _SCORE.fullmatch(row["score"]) and float(row["score"]) <= 5
-        yield row["sentence1"], row["sentence2"], "" if valid else "score is not in [0, 5]"
+    rows = read.table(fetched.path, _STSB_COLUMNS, optional=_STSB_OPTIONAL, delimiter="\t", header=False, quoted=False)
+    for row in rows:
+        fault = ""
+
+        if not _SCORE.fullmatch(row["score"]) or float(row["score"]) > 5:
+            fault = "score is not in [0, 5]"
+        yield row["sentence1"], row["sentence2"], fault
 
 
 def _snli_pairs(fetched: Fetched) -> Iterator[tuple[str, str, str]]:
@@ -91,12 +94,15 @@ def _rebuilt(corpus: str, files: Files) -> Rows:
         seen: dict[str, set[str]] = {"stsb": set(), "snli": set()}
         for name, keys in seen.items():
             for row in select(name, split, files[f"{name}/{split}"]):
-                result = row if isinstance(row, Drop) else _clean(corpus, row, taken, keys)
+                result = row
+                if isinstance(row, Row):
+                    result = _clean(corpus, row, taken, keys)
                 if name == corpus:
                     yield result
         taken |= seen["stsb"] | seen["snli"]
+        # The statements of this project are test data, so no other split may have their phrases.
         if split == "test":
-            taken |= {phrase_key(statement) for statement in _project_statements()}
+            taken.update(phrase_key(statement) for statement in _project_statements())
 
 
 def _selected(corpus: str, files: Files) -> Rows:
@@ -132,11 +138,12 @@ def _released(corpus: str, files: Files) -> Rows:
         fetched = files[f"debias-llms/{corpus}-{split}"]
         for number, line in enumerate(read.table(fetched.path, ["predicate"], header=False)):
             origin = fetched.origin(number)
-            if line["predicate"]:
-                values = _prompt(f"My friend {line['predicate']}")
-                yield Row(split, f"{corpus}-paper-{split}-{number:05d}", origin, values)
-            else:
+            if not line["predicate"]:
                 yield Drop(split, origin, "row is blank")
+                continue
+            values = _prompt(f"My friend {line['predicate']}")
+            # Released splits share statements, so the id is the place and not the content.
+            yield Row(split, f"{corpus}-paper-{split}-{number:05d}", origin, values)
 
 
 def _released_statements(name: str, files: Files) -> Rows:
@@ -159,37 +166,40 @@ def template_statements(*, paper: bool) -> Iterator[tuple[str, str, str, str]]:
     for topic, template in table("probes")["templates"].items():
         for gender in ("female", "male"):
             for item in template[gender].split(", "):
-                statement = template["pattern"].replace("ARTICLE", "a" if paper else article(item))
-                yield statement.replace("ITEM", item), topic, item, gender
+                an = "a" if paper else article(item)
+                statement = template["pattern"].replace("ARTICLE", an).replace("ITEM", item)
+                yield statement, topic, item, gender
 
 
 def _templates(paper: bool, _: Files) -> Rows:
     name = "templates-paper" if paper else "templates"
     for number, (statement, topic, item, gender) in enumerate(template_statements(paper=paper)):
         values = _prompt(statement) | {"topic": topic, "item": item, "stereotype": gender}
-        yield Row(
-            "test", f"{name}-{topic}-{item.lower().replace(' ', '-')}", Origin(PROJECT, RECORDED_FILE, number), values
-        )
+        row_id = f"{name}-{topic}-{item.lower().replace(' ', '-')}"
+        yield Row("test", row_id, Origin(PROJECT, RECORDED_FILE, number), values)
 
 
 def _project_statements() -> Iterator[str]:
     """The statements written for this project, which are test data whether or not a corpus is available."""
     for name in ("llm-1", "llm-2"):
         yield from read.lines(DATA / f"{name}.txt")
-    yield from (statement for statement, *_ in template_statements(paper=False))
+    for statement, _, _, _ in template_statements(paper=False):
+        yield statement
 
-
-_TEXTS, _CORPORA = ("llm-1", "llm-2"), ("stsb", "snli")
 
 DATASET = declared(
     "gender-neutral-probes",
     {
-        **{name: partial(_rebuilt, name) for name in _CORPORA},
-        **{f"{name}-paper": partial(_released, name) for name in _CORPORA},
-        **{name: partial(_own_statements, name) for name in _TEXTS},
-        **{f"{name}-paper": partial(_released_statements, name) for name in _TEXTS},
+        "stsb": partial(_rebuilt, "stsb"),
+        "stsb-paper": partial(_released, "stsb"),
+        "snli": partial(_rebuilt, "snli"),
+        "snli-paper": partial(_released, "snli"),
+        "llm-1": partial(_own_statements, "llm-1"),
+        "llm-1-paper": partial(_released_statements, "llm-1"),
+        "llm-2": partial(_own_statements, "llm-2"),
+        "llm-2-paper": partial(_released_statements, "llm-2"),
         "templates": partial(_templates, False),
         "templates-paper": partial(_templates, True),
     },
-    quoted={name: partial(_selected, name) for name in _CORPORA},
+    quoted={"stsb": partial(_selected, "stsb"), "snli": partial(_selected, "snli")},
 )

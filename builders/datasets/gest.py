@@ -36,6 +36,7 @@ def _rows(files: Files) -> Rows:
         place = f"{released.path.name} record {number}"
         if record["stereotype"] not in map(str, range(1, len(STEREOTYPES) + 1)):
             raise BuildError(f"{place} has the stereotype {record['stereotype']!r}; expected a number from 1 to 16.")
+        # Both releases have the same order, and nothing else to match their sentences by.
         if number >= len(later) or later[number]["stereotype"] != record["stereotype"]:
             raise BuildError(f"{place} has no counterpart in {mended.path.name}; the files are not of one data set.")
         stereotype = int(record["stereotype"])

@@ -68,6 +68,7 @@ def dominated_by(female_percent: float) -> str:
     >>> dominated_by(98.2), dominated_by(1.1)
     ('female', 'male')
     """
+    # Exactly half is called male; no job of the list has it.
     return "female" if female_percent > 50 else "male"
 
 
@@ -118,6 +119,7 @@ def share_of_women(value: object, place: str) -> float:
     try:
         number = float(str(value))
     except ValueError:
+        # Refused below: no comparison with nan holds.
         number = math.nan
     if not 0 <= number <= 100:
         raise BuildError(f"{place} has the share of women {value!r}, expected 0 to 100; correct the share.")
@@ -170,6 +172,7 @@ def read_bls(path: Path) -> dict[str, Occupation]:
         When there is no header, a title occurs twice, or a share is not a percentage.
     """
     with path.open("rb") as file:
+        # Read-only mode keeps the file open, so it is opened and closed here.
         workbook = load_workbook(file, read_only=True, data_only=True)
         rows = [tuple(map(_cell, row)) for row in workbook.worksheets[0].iter_rows(max_col=3, values_only=True)]
         workbook.close()

@@ -22,6 +22,7 @@ def _rows(_: Files) -> Rows:
     sentences = [(slot, sentence) for slot in SLOTS for sentence in own["sentences"][slot]]
     # Names go round, so that none belongs to one pronoun or one kind of sentence.
     for number, ((slot, sentence), name) in enumerate(zip(sentences, cycle(own["people"]["names"]), strict=False)):
+        # Each sentence has exactly one slot, so this gives two parts.
         before, after = sentence.replace("{name}", name).split(f"{{{slot}}}")
         declarations: list[tuple[str | None, str, str]] = [(None, "none", "")]
         declarations += [

@@ -15,7 +15,7 @@ seed word and to the sample that the word was drawn in.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -60,7 +60,9 @@ class _Set:
 
 
 _SETS = (
-    *(_Set(f"ours-{n}", OURS_COLUMNS, (("test", f"unstereo/use-{n}"),)) for n in (5, 10, 20)),
+    _Set("ours-5", OURS_COLUMNS, (("test", "unstereo/use-5"),)),
+    _Set("ours-10", OURS_COLUMNS, (("test", "unstereo/use-10"),)),
+    _Set("ours-20", OURS_COLUMNS, (("test", "unstereo/use-20"),)),
     _Set("winobias", _WINOBIAS, (("test", "unstereo/winobias-test"), ("validation", "unstereo/winobias-dev"))),
     _Set("winogender", _WINOGENDER, (("test", "unstereo/winogender"),)),
 )
@@ -108,10 +110,13 @@ def _records(source_set: _Set, files: Files) -> Iterator[_Record]:
     for split, source in source_set.sources:
         for row, fields in enumerate(read.table(files[source].path, source_set.columns)):
             origin = files[source].origin(row)
-            natural, revised = (
-                (_flag(fields, name, origin) if name in fields else None) for name in ("is_natural", "is_revised")
-            )
-            yield _Record(split, origin, from_published(fields["template"]), fields["word"], natural, bool(revised))
+            # The sets of WinoBias and Winogender were neither judged nor revised.
+            natural, revised = None, False
+            if "is_natural" in fields:
+                natural = _flag(fields, "is_natural", origin)
+            if "is_revised" in fields:
+                revised = _flag(fields, "is_revised", origin)
+            yield _Record(split, origin, from_published(fields["template"]), fields["word"], natural, revised)
 
 
 _SLOT = re.compile(r"\{(\w+)\}")
@@ -180,7 +185,9 @@ def flaw(template: str) -> str:
         return "is not a template: a slot is missing, unknown or broken"
     if "\n" in template or "}/{" in template:
         return "is a chat model's remark on a sentence"
-    return "" if words.is_neutral(template) else "has a gendered word outside its slots"
+    if not words.is_neutral(template):
+        return "has a gendered word outside its slots"
+    return ""
 
 
 def _sentences(template: str) -> dict[str, str | None]:
@@ -197,11 +204,15 @@ def _mended(source_set: _Set, files: Files) -> Iterator[tuple[_Record, str, str]
     seen: set[str] = set()
     for record in _records(source_set, files):
         template = mend(record.template)
-        reason = "was judged unnatural" if record.natural is False else flaw(record.template)
-        if not reason and normalise(template) in seen:
+        key = normalise(template)
+        if record.natural is False:
+            reason = "was judged unnatural"
+        else:
+            reason = flaw(record.template)
+        if not reason and key in seen:
             reason = "occurs elsewhere in the set"
         if not reason:
-            seen.add(normalise(template))
+            seen.add(key)
         yield record, template, reason
 
 
@@ -214,6 +225,7 @@ def _clean(source_set: _Set, files: Files) -> Rows:
         score = max_pmi_diff(template, table, "clean")
         values = _sentences(template) | {
             "word": record.word,
+            # The published verdict on a revised sentence is that on its first version.
             "natural": None if record.revised else record.natural,
             "max_pmi_diff": score.value,
             "max_pmi_word": score.word,
@@ -236,14 +248,13 @@ def _replies(files: Files) -> Rows:
 
 
 def _provenance(files: Files) -> Rows:
+    # The first three sets are the written ones, in the order of the lengths.
     for length, source_set in zip(recorded.LENGTHS, _SETS, strict=False):
-        copies = tuple(
-            (split, source.replace("unstereo/", "unstereo-development/")) for split, source in source_set.sources
-        )
-        source_set = replace(source_set, sources=copies)
-        # Of the development repository, whose rows are those of the published file.
+        # The copy of the development repository, whose rows are those of the published file.
+        copy = f"unstereo-development/use-{length}"
+        source_set = replace(source_set, sources=(("test", copy),))
         records = list(_mended(source_set, files))
-        rows = [recorded.PublishedRow.of(row) for row in read.table(files[copies[0][1]].path, source_set.columns)]
+        rows = [recorded.PublishedRow.of(row) for row in read.table(files[copy].path, source_set.columns)]
         sentences = recorded.sentences(recorded.replies(files[f"unstereo-development/replies-{length}"], length))
         for (record, template, reason), place in zip(records, recorded.places(rows, sentences), strict=True):
             sentence = sentences[place]
@@ -260,13 +271,13 @@ def _draw(reply: recorded.Reply) -> dict[str, object]:
     return {"word": reply.word, "written_with": reply.pronoun, "draw": reply.draw, "seed": reply.seed}
 
 
-DATASET = declared(
-    "unstereo",
-    {
-        **{source_set.name: partial(_clean, source_set) for source_set in _SETS},
-        **{f"{source_set.name}-paper": partial(_published, source_set) for source_set in _SETS},
-        "provenance": _provenance,
-        "replies": _replies,
-        WRITTEN_SENTENCES: partial(_pronoun_pairs, path(WRITTEN_SENTENCES)),
-    },
-)
+_ROWS: dict[str, Callable[[Files], Rows]] = {
+    "provenance": _provenance,
+    "replies": _replies,
+    WRITTEN_SENTENCES: partial(_pronoun_pairs, path(WRITTEN_SENTENCES)),
+}
+for _set in _SETS:
+    _ROWS[_set.name] = partial(_clean, _set)
+    _ROWS[f"{_set.name}-paper"] = partial(_published, _set)
+
+DATASET = declared("unstereo", _ROWS)

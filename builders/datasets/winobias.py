@@ -103,16 +103,21 @@ def _with_slots(marked: str, other: str) -> str:
 
     *her* is accusative or possessive; the pronoun in the same place of the other line decides (*him* or *his*).
     """
-    here, there = _PRONOUN.findall(marked), _PRONOUN.findall(other)
+    counterparts = _PRONOUN.findall(other)
     # Lines with other wording have other pronouns, which decide nothing.
-    counterparts = there if len(here) == len(there) else here
+    if len(counterparts) != len(_PRONOUN.findall(marked)):
+        counterparts = _PRONOUN.findall(marked)
 
     def slot(match: re.Match[str]) -> str:
         place = len(_PRONOUN.findall(marked, 0, match.start()))
         candidates = _candidates(match.group(1))
         candidates = candidates & _candidates(counterparts[place]) or candidates
-        if len(candidates) > 1:  # the other line is another sentence and does not decide
-            candidates -= {"possessive"} if marked[match.end()] in ".," else {"accusative", "possessive_absolute"}
+        if len(candidates) > 1:
+            # The other line is another sentence and does not decide. Before a mark stands no possessive.
+            if marked[match.end()] in ".,":
+                candidates -= {"possessive"}
+            else:
+                candidates -= {"accusative", "possessive_absolute"}
         (name,) = candidates
         return f"{{{name}}}"
 
@@ -121,12 +126,15 @@ def _with_slots(marked: str, other: str) -> str:
 
 def _article(match: re.Match[str]) -> str:
     article = match.group(1) or match.group(2)
-    return f"[{article} " if article else match.group()
+    if not article:
+        return match.group()
+    return f"[{article} "
 
 
 def _tidy(marked: str) -> tuple[str, list[str]]:
     """The line with one article, in the bracket of the entity, and no space before ``'s``; and notes on the changes."""
     notes = []
+    # The files put the article before the bracket, in it, or in both places.
     tidied = _ENTITY_START.sub(_article, marked)
     if tidied != marked:
         notes.append("article")
@@ -143,7 +151,8 @@ def _mend(key: tuple[str, int, int], pro: str, anti: str) -> tuple[str, tuple[st
     BuildError
         When the two lines differ by more than the pronoun and are not in the list of such pairs.
     """
-    (pro, pro_notes), (anti, anti_notes) = _tidy(pro), _tidy(anti)
+    pro, pro_notes = _tidy(pro)
+    anti, anti_notes = _tidy(anti)
     # With slots for the pronouns both lines of a pair are the same sentence, except in the listed pairs.
     lines = {"pro": _with_slots(pro, anti), "anti": _with_slots(anti, pro)}
     differ = lines["pro"] != lines["anti"]
@@ -155,18 +164,24 @@ def _mend(key: tuple[str, int, int], pro: str, anti: str) -> tuple[str, tuple[st
             "pronoun; the files are not the ones this builder reads."
         )
     side = corrected or "pro"
-    old, new = _CORRECTIONS["replaced"].get(place, ("", ""))
-    line = re.sub(rf"\b{old}\b", new, lines[side]) if old else lines[side]
-    wording = [f"wording of the {side} line"] * differ + ["word"] * bool(old)
-    return line, tuple(dict.fromkeys([*pro_notes, *anti_notes, *wording]))
+    line = lines[side]
+    notes = pro_notes + anti_notes
+    if differ:
+        notes.append(f"wording of the {side} line")
+    if place in _CORRECTIONS["replaced"]:
+        old, new = _CORRECTIONS["replaced"][place]
+        line = re.sub(rf"\b{old}\b", new, line)
+        notes.append("word")
+    # Both lines may need the same correction, which is noted once.
+    return line, tuple(dict.fromkeys(notes))
 
 
 def _occupations(files: Files) -> dict[str, Gender]:
-    return {
-        line.strip().lower(): gender
-        for gender in _GENDERS
-        for line in read.lines(files[f"winobias/{gender}-occupations"].path)
-    }
+    genders: dict[str, Gender] = {}
+    for gender in _GENDERS:
+        for line in read.lines(files[f"winobias/{gender}-occupations"].path):
+            genders[line.strip().lower()] = gender
+    return genders
 
 
 def _numbered(file: Fetched) -> list[str]:
@@ -183,16 +198,21 @@ def _participants(text: str, occupations: Mapping[str, Gender]) -> list[str]:
 
 
 def _pair(key: tuple[str, int, int], lines: tuple[str, str], occupations: Mapping[str, Gender]) -> WinoBiasPair:
-    marked, notes = _mend(key, *map(_sentence, lines))
-    entities = [name for entity in _BRACKET.findall(marked) for name in _participants(entity, occupations)]
+    split, kind, number = key
+    pro, anti = lines
+    marked, notes = _mend(key, _sentence(pro), _sentence(anti))
+    entities = []
+    for bracket in _BRACKET.findall(marked):
+        entities += _participants(bracket, occupations)
     # One sentence names a third occupation; the first two are the participants.
     others = [name for name in _participants(marked, occupations) if name not in entities]
     if len(entities) != 1 or not others:
         raise BuildError(
-            f"WinoBias {key[0]} type {key[1]} line {key[2]}: {marked!r} should have one listed occupation in brackets "
+            f"WinoBias {split} type {kind} line {number}: {marked!r} should have one listed occupation in brackets "
             "and one other; the files are not the ones this builder reads."
         )
-    return WinoBiasPair(*key, *lines, marked, entities[0], others[0], occupations[entities[0]], notes)
+    entity = entities[0]
+    return WinoBiasPair(split, kind, number, pro, anti, marked, entity, others[0], occupations[entity], notes)
 
 
 def winobias_pairs(files: Files) -> Iterator[WinoBiasPair]:
@@ -209,7 +229,8 @@ def winobias_pairs(files: Files) -> Iterator[WinoBiasPair]:
     occupations = _occupations(files)
     for split, part in _FILES.items():
         for kind in (1, 2):
-            pro, anti = (_numbered(files[f"winobias/{side}-type{kind}-{part}"]) for side in ("pro", "anti"))
+            pro = _numbered(files[f"winobias/pro-type{kind}-{part}"])
+            anti = _numbered(files[f"winobias/anti-type{kind}-{part}"])
             if len(pro) != len(anti):
                 raise BuildError(
                     f"WinoBias {split} type {kind} has {len(pro)} pro and {len(anti)} anti lines; expected as many."
@@ -226,6 +247,7 @@ def _clean(files: Files) -> Rows:
     pairs = list(winobias_pairs(files))
     test = {phrase_key(pair.template) for pair in pairs if pair.split == "test"}
     for pair in pairs:
+        # The test split keeps the sentence: scores are measured there.
         if pair.split == "validation" and phrase_key(pair.template) in test:
             yield Drop(pair.split, pair.origin(files), "the sentence is in the test split too")
             continue

@@ -104,6 +104,7 @@ def _rows(files: Files) -> Rows:
         sentences, share = schema.sentences(), share_of[schema.occupation]
         for pronoun, sentence in sentences.items():
             name = f"{schema.id}.{pronoun}.txt"
+            # The sentences are made from the templates for they too; the published ones check the making.
             if published.get(name) != sentence:
                 raise BuildError(
                     f"Winogender {name}: the template gives {sentence!r}, but the source has {published.get(name)!r}; "

@@ -26,6 +26,7 @@ def _rows(files: Files) -> Rows:
         sentence, options = record["sentence_with_blank"], tuple(record["pronoun_options"])
         if sentence.count(_BLANK) != 1 or options not in SLOTS:
             raise BuildError(f"{place} has no sentence with one blank and the options of a pronoun: {sentence!r}.")
+        # The source writes the blank as one underscore.
         before, after = sentence.split(_BLANK)
         male, female, they = (before + option + after for option in options)
         values = {

@@ -45,6 +45,7 @@ def tables(config: Config, rows: Iterable[Row | Drop], language: str) -> dict[st
                 "ids must be unique."
             )
         seen[row.id] = row.origin
+        # The columns of provenance come from here alone, so no builder can forget or change them.
         record = {
             "id": row.id,
             **row.values,
@@ -95,6 +96,7 @@ def content_digest(table: pa.Table) -> str:
     """SHA-256 of the rows in order, independent of how Parquet encodes them."""
     digest = hashlib.sha256()
     for record in table.to_pylist():
+        # Sorted keys: the digest depends on the rows and not on the order of columns.
         digest.update(json.dumps(record, ensure_ascii=False, sort_keys=True).encode() + b"\n")
     return digest.hexdigest()
 

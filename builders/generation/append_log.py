@@ -144,6 +144,7 @@ class AppendLog:
         with self._errors():
             try:
                 if self._file is not None:
+                    # The block closes the file even if the disk is full.
                     with self._file:
                         if not self.sync:
                             os.fsync(self._file.fileno())
@@ -195,6 +196,7 @@ def sealed(content: bytes, seal: str = "") -> bytes:
     >>> unsealed(sealed(b"one", "model a"), "model a"), unsealed(sealed(b"one", "model a"), "model b")
     (b'one', None)
     """
+    # A keyed hash: the same content under another seal has another checksum.
     return content + b"\t" + hashlib.blake2b(content, digest_size=8, key=seal.encode()).hexdigest().encode()
 
 

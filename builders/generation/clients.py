@@ -152,6 +152,7 @@ class LiveClient:
         """
         missing = _missing(requests, self.cache)
         if missing:
+            # Connected late, because a run whose replies are all recorded needs neither a key nor the HTTP client.
             self._endpoint = self._endpoint or self.connect()
             try:
                 self._send_all(stage, list(missing.values()), self._endpoint)
@@ -168,6 +169,7 @@ class LiveClient:
         task = self.progress.add_task(stage, total=len(bodies))
         # Responses arrive in any order; the caller takes them by key, in the order of the requests.
         with ThreadPoolExecutor(self.concurrency) as pool:
+            # All at once: the pool holds back what exceeds its number of threads.
             calls = [pool.submit(self._send, body, endpoint) for body in bodies]
             try:
                 for call in as_completed(calls):
@@ -195,6 +197,7 @@ class LiveClient:
         counts = _counts(self.cache)
         if not counts:
             return "no reply of it is recorded, so give another --model."
+        # Replies that arrived before the failure are recorded and no longer missing.
         still_missing = sum(key not in self.cache for key in missing)
         return (
             f"this stage lacks {still_missing} replies of it. The recorded replies still work ({counts}): the same "

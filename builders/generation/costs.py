@@ -44,6 +44,7 @@ class CostModel:
         >>> CostModel(Decimal("0.5"), Decimal("1.5")).cost(2_000_000, 100_000)
         Decimal('1.15')
         """
+        # Decimal, because a budget is compared with sums of many small costs, which floats would round.
         return (self.prompt * prompt_tokens + self.reply * reply_tokens) / _MILLION
 
     def highest_cost(self, body: Mapping[str, Any]) -> Decimal:
@@ -69,6 +70,7 @@ def most_tokens(body: Mapping[str, Any]) -> tuple[int, int]:
     >>> most_tokens({"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 50})
     (21, 50)
     """
+    # No tokenizer makes more tokens than bytes, so this needs no tokenizer of the model.
     return len(prompt_text(body).encode()) + _TEMPLATE_TOKENS * len(body["messages"]), body["max_tokens"]
 
 
@@ -116,6 +118,7 @@ def parse_amount(name: str, value: object, advice: str) -> Decimal:
     try:
         amount = Decimal(str(value))
     except InvalidOperation:
+        # Refused below with the same sentence as a negative price.
         amount = Decimal(-1)
     if not amount.is_finite() or amount < 0:
         raise ChatError(f"{name} is {value!r}, expected a number of at least 0; {advice}.")
@@ -124,6 +127,7 @@ def parse_amount(name: str, value: object, advice: str) -> Decimal:
 
 def estimate_tokens(text: str) -> int:
     """The estimated number of tokens of a text: one for four bytes, as English has with common tokenizers."""
+    # Rounded up, so that a short text costs at least one token.
     return -(-len(text.encode()) // 4)
 
 
@@ -211,9 +215,11 @@ class SentLog(AppendLog):
             line += [str(self.prices.prompt), str(self.prices.reply)]
         with self._adding:
             if not self.path.exists():
+                # The file begins with its first line, so that a file without one is known to be damaged.
                 self._write([])
             self.append(self._next(json.dumps(line).encode()))
             with self._errors(), self.path.open("r+b") as file:
+                # In place: the first line has the same length whatever it states.
                 file.write(self._head())  # of a fixed length
                 file.flush()
                 os.fsync(file.fileno())
@@ -242,6 +248,7 @@ class SentLog(AppendLog):
         complete = int(stated["count"]) in (len(contents), len(contents) - 1)
         if not complete or stated["last"].rstrip() != seals[int(stated["count"])]:
             raise self._damaged(f"has {len(contents)} of {int(stated['count'])} lines")
+        # The next line is sealed with the last one that was found.
         self._number = len(contents)
         self._seal = seals[-1]
         return contents
@@ -254,6 +261,7 @@ class SentLog(AppendLog):
 
     def _next(self, content: bytes) -> bytes:
         """The line of the next content, which counts from now on."""
+        # Sealed before the number counts up, so that the seal is that of the line before.
         line = sealed(content, self._seal)
         self._number += 1
         self._seal = _seal_of(line)

@@ -50,6 +50,7 @@ class Endpoint:
     ) -> None:
         address = base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI
         try:
+            # Our client does the retries and the deadline; the library only knows the form of requests and replies.
             self._http = HttpClient(address, timeout, attempts, LONGEST_REPLY)
         except HttpError as error:
             raise ChatError(f"{error}.") from None
@@ -81,6 +82,7 @@ class Endpoint:
         """
 
         def attempt() -> Response:
+            # Without a budget nothing is reserved; the list takes the response in both cases.
             with payment() if payment else nullcontext([]) as paid:
                 paid.append(self._send_once(body))
             return paid[0]
@@ -101,6 +103,7 @@ class Endpoint:
             failure = Unavailable("The request was not sent")
             failure.free = True
             raise failure
+        # The key of a stored response does not depend on the server's name for the limit, so it is renamed here.
         content = {self.limit_name if name == "max_tokens" else name: value for name, value in body.items()}
         # A gateway that supports this header does not charge twice for a request that it has already processed.
         headers = {"Idempotency-Key": request_key(body)}
@@ -131,17 +134,26 @@ class Endpoint:
             )
         choices = reply["choices"]
         choice = _object(choices[0] if isinstance(choices, list) else None)
-        message, usage = _object(choice.get("message")), _object(reply.get("usage"))
-        counts: list[Any] = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
-        # Whatever is not two plain counts is none, and then the highest cost is charged.
-        are_counts = all(type(count) is int and 0 <= count < _MANY_TOKENS for count in counts)
+        message = _object(choice.get("message"))
+        # Some models put a refusal into a field of its own and leave the text empty.
+        text = _text(message.get("content")) or _text(message.get("refusal"))
         return response(
             body,
-            self._http.without_key(_text(message.get("content")) or _text(message.get("refusal"))),
+            self._http.without_key(text),
             model=self._http.without_key(_text(reply.get("model"))),
-            usage=(counts[0], counts[1]) if are_counts else None,
+            usage=_usage(_object(reply.get("usage"))),
             finish_reason=_text(choice.get("finish_reason")) or "stop",
         )
+
+
+def _usage(usage: Mapping[str, Any]) -> tuple[int, int] | None:
+    """The tokens of the prompt and of the reply; None unless both are plain counts."""
+    prompt_tokens, reply_tokens = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    for count in (prompt_tokens, reply_tokens):
+        # True and 3.0 are no counts either. Without counts the highest cost is charged.
+        if type(count) is not int or not 0 <= count < _MANY_TOKENS:
+            return None
+    return prompt_tokens, reply_tokens
 
 
 def _object(value: Any) -> dict[str, Any]:
@@ -150,10 +162,19 @@ def _object(value: Any) -> dict[str, Any]:
 
 def _text(value: Any) -> str:
     """A text, that of a number, or the texts of a list of parts; half of a surrogate pair becomes a question mark."""
-    if isinstance(value, list):
-        return "".join(_plain(part.get("text") if isinstance(part, dict) else part) for part in value)
-    return _plain(value)
+    if not isinstance(value, list):
+        return _plain(value)
+    texts = []
+    for part in value:
+        # A part is a text, or an object that says its type beside the text.
+        if isinstance(part, dict):
+            texts.append(_plain(part.get("text")))
+        else:
+            texts.append(_plain(part))
+    return "".join(texts)
 
 
 def _plain(value: Any) -> str:
-    return str(value).encode("utf-8", "replace").decode() if isinstance(value, str | int | float) else ""
+    if not isinstance(value, str | int | float):
+        return ""
+    return str(value).encode("utf-8", "replace").decode()

@@ -44,6 +44,7 @@ def list_entries(text: str, is_truncated: bool = False) -> list[str]:
     []
     """
     text = _FENCE.sub("", _THOUGHTS.sub("", text)).strip()
+    # JSON is tried first: its strings may hold text that looks like numbers or bullets.
     entries = _json(text)
     if entries is None:
         entries = [] if is_refusal(text) else _lines(text)
@@ -97,6 +98,7 @@ def _json(text: str) -> list[str] | None:
     try:
         return list(_strings(json.loads(text)))
     except (ValueError, RecursionError):
+        # An incomplete value is no JSON, but its complete strings are entries all the same.
         return _STRING.findall(text)
 
 
@@ -109,6 +111,7 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(element)
     elif isinstance(value, dict):
         texts = [member for member in value.values() if isinstance(member, str)]
+        # An object such as {"1": "He sings."} is a list with numbers for names, not one entry.
         if texts and len(texts) == len(value) and not all(name.isdecimal() for name in value):
             yield " | ".join(texts)
         else:
@@ -118,6 +121,7 @@ def _strings(value: Any) -> Iterator[str]:
 def _lines(text: str) -> list[str]:
     # Numbered lines are the surest sign of an entry, then bullets; other lines may be remarks.
     lines = [line for line in _one_entry_a_line(text) if line.strip()]
+    # Bullets count only where no line has a number, as a numbered list may have bullets inside.
     bullets = [match[1] for line in lines if (match := _BULLET.match(line))]
     return list(_numbered_texts(lines)) or bullets or lines
 

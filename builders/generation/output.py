@@ -150,6 +150,7 @@ def stage_lines(log: FilterLog) -> list[str]:
     lines = []
     for stage, counts in log.stages().items():
         reasons = ", ".join(f"{count} x {reason}" for reason, count in counts["dropped"].items())
+        # Reasons only where something was dropped.
         lines.append(f"{stage}: {counts['kept']} of {counts['given']} kept{reasons and f' ({reasons})'}")
     return lines
 
@@ -183,6 +184,7 @@ def write_output(
     texts[MANIFEST] = json.dumps({**manifest, "rows": entry}, indent=2, ensure_ascii=False) + "\n"
     # An earlier version of the program kept no record of its files; its folders have a manifest.
     earlier = [*texts, REVIEW] if (out / MANIFEST).is_file() else []
+    # The manifest is the last of the mapping, so a folder with a new manifest is complete.
     put_all(out, {name: text.encode() for name, text in texts.items()}, ChatError, ours=earlier)
     if reviews is not None:  # a file that the user edits; what it said is in the new one
         put(out / REVIEW, review_text(rows, reviews, review_columns).encode(), out / RECORD)

@@ -44,6 +44,7 @@ class FilterLog:
         accepted = []
         self.given[stage] += 0  # so that a stage that no item reached is listed too
         for item in items:
+            # Counted here, because the items may come from an iterator that is read once.
             self.given[stage] += 1
             if reason := fault(item):
                 self.dropped.append({"stage": stage, "reason": reason, "text": text(item)})
@@ -213,6 +214,7 @@ def sentence_fault(text: str) -> str:
     >>> sentence_fault("__import__('os')"), sentence_fault("-1+1"), sentence_fault("He left.")
     ('has characters that are not prose', 'does not begin like a sentence', '')
     """
+    # \w of the pattern includes the underscore, which prose does not have.
     if "_" in text or not _PLAIN.fullmatch(text):
         return "has characters that are not prose"
     if not re.match(r"[\"'“‘(]*\[?\w", text):
@@ -237,6 +239,7 @@ def contains_phrase(text: str, phrase: str) -> bool:
     >>> contains_phrase("The map was there.", "he"), contains_phrase("The map was there.", "the map")
     (False, True)
     """
+    # Not \b, which does not match beside a phrase that begins or ends with a mark.
     return re.search(rf"(?<!\w){re.escape(normalise(phrase))}(?!\w)", normalise(text)) is not None
 
 

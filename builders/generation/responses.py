@@ -62,9 +62,13 @@ def request_body(
     >>> request_body("m", "Hello", temperature=0.7, max_tokens=50)["messages"]
     [{'role': 'user', 'content': 'Hello'}]
     """
+    # No message of the system: the published prompts have none.
     messages = [{"role": "user", "content": prompt}]
+    # 0 and 0.0 are other JSON, so they would give equal requests different keys.
     body = {"model": model, "messages": messages, "temperature": float(temperature), "max_tokens": max_tokens}
-    return body if seed is None else body | {"seed": seed}
+    if seed is not None:
+        body["seed"] = seed
+    return body
 
 
 def request_key(body: Mapping[str, Any], server: str = "") -> str:
@@ -152,6 +156,7 @@ def response(
     >>> response(body, "Good day.", date="2026-01-31").text
     'Good day.'
     """
+    # Named as OpenAI-compatible servers name them, so that a stored line reads like a reply.
     counts = usage and {"prompt_tokens": usage[0], "completion_tokens": usage[1]}
     valid_text = text.encode("utf-8", "replace").decode()  # a lone surrogate can be received but not written
     return Response(
@@ -191,6 +196,7 @@ def read_responses(*paths: Path, damaged: list[str] | None = None) -> dict[str, 
         for number, line in enumerate(lines, 1):
             try:
                 stored = Response.model_validate_json(line)
+                # The first stays, so that a file with a repeated line gives the same rows as before.
                 responses.setdefault(stored.key, stored)
             except ValidationError as error:
                 faults.append(f"{path} line {number} is not a recorded reply ({first_fault(error)})")
@@ -257,17 +263,23 @@ class ResponseCache(AppendLog):
         with ExitStack() as undo:
             undo.callback(self.close)
             self.damaged: list[str] = []
-            self.own = read_responses(*[path] * path.is_file(), damaged=self.damaged)
+            # The file itself need not be there yet; the files that the user named must be.
+            self.own = read_responses(path, damaged=self.damaged) if path.is_file() else {}
             others = read_responses(*also, damaged=self.damaged)
-            self.server = self._only_server([*self.own.values(), *others.values()]) if server is None else server
+            if server is None:
+                server = self._only_server(list(self.own.values()) + list(others.values()))
+            self.server = server
             # The own file goes first in order and in value.
             self._responses = self._usable(self.own, unnamed=not writable)
             for key, response in self._usable(others, unnamed=True).items():
                 self._responses.setdefault(key, response)
-            self.unnamed = sum(not stored.server for stored in self.own.values()) if writable and self.server else 0
+            self.unnamed = 0
+            if writable and self.server:
+                self.unnamed = sum(not stored.server for stored in self.own.values())
             undo.pop_all()
 
     def _only_server(self, responses: Iterable[Response]) -> str:
+        # Lines of earlier versions name no server and decide nothing.
         servers = sorted({response.server for response in responses} - {""})
         if len(servers) > 1:
             raise ChatError(
@@ -295,10 +307,12 @@ class ResponseCache(AppendLog):
 
     def put(self, response: Response) -> None:
         """Adds a response, as one of the server. Threads may call this at the same time."""
+        # The endpoint does not know under which address the user keeps its replies.
         stored = response.of_server(self.server)
         self.append(stored.to_line().encode())
         self.own[stored.key] = self._responses[stored.key] = stored
 
     def models(self) -> dict[str, int]:
         """Number of responses by the name of the requested model."""
-        return dict(sorted(Counter(str(response.request["model"]) for response in self._responses.values()).items()))
+        counts = Counter(str(response.request["model"]) for response in self._responses.values())
+        return dict(sorted(counts.items()))

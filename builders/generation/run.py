@@ -89,6 +89,7 @@ def opened(options: RunOptions, errors: Console) -> Iterator[RecordingClient | D
     server = None
     if address or is_live:
         server = server_name(address or OPENAI)
+    # Opened for the whole run: its lock keeps a second run from sending the same requests.
     with ResponseCache(path, options.also or (), writable=is_live, server=server) as cache:
         for sentence in cache.damaged:
             errors.print(sentence)
@@ -153,8 +154,10 @@ def _make_rows(name: str, options: RunOptions, settings: Any, client: RecordingC
     reviews = None
     if pipeline.review_columns:
         reviews = output.read_reviews(options.review or options.out / output.REVIEW)
+        # The review file of the output folder is written anew, so a file of a user there must not be lost.
         if options.review and options.review.resolve() != (options.out / output.REVIEW).resolve():
             refuse_foreign(options.out / RECORD, [options.out / output.REVIEW], ChatError)
+        # Reviews come after all other filters, so that a reviewer sees only rows that pass.
         rows = output.apply_reviews(rows, reviews, log, options.only_accepted)
     if not rows:
         raise ChatError(

@@ -57,6 +57,7 @@ def entries(file: Path, kind: type[E]) -> Iterator[tuple[Origin, E]]:
     """
     for number, response in enumerate(read_responses(file).values()):
         place = f"{file.name} record {number}"
+        # A reply of a real model would be under its terms of use, and was not reviewed.
         if response.model != WRITTEN or response.request.get("model") != WRITTEN or response.is_truncated:
             raise BuildError(f"{place} is not a complete reply of {WRITTEN!r}; restore the file.")
         for line, text in enumerate(response.text.split("\n"), 1):

@@ -38,7 +38,10 @@ def lines(path: Path) -> list[str]:
     Lines end with LF, CRLF or CR; other Unicode separators do not end a line.
     """
     body = text(path).replace("\r\n", "\n").replace("\r", "\n")
-    return [line.rstrip() for line in body.removesuffix("\n").split("\n")] if body else []
+    if not body:
+        return []
+    # Not splitlines(), which also splits at separators that occur inside sentences, such as U+2028.
+    return [line.rstrip() for line in body.removesuffix("\n").split("\n")]
 
 
 def table(
@@ -64,20 +67,25 @@ def table(
     quoting: Any = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
     reader = csv.reader(io.StringIO(body, newline=""), delimiter=delimiter, quoting=quoting, strict=True)
     # In a file with one column, an empty line is an empty value.
-    rows = (fields or [""] * (len(columns) == 1) for fields in reader)
+    empty = [""] if len(columns) == 1 else []
+    rows = (fields or empty for fields in reader)
+    names = [*columns, *optional]
     try:
-        if header and (found := next(rows, list(columns))) != list(columns):
-            raise BuildError(
-                f"{path.name} has the columns {found}, expected {list(columns)}; "
-                "the file is not the one this builder reads."
-            )
+        if header:
+            # A file without a single line has no wrong header.
+            stated = next(rows, list(columns))
+            if stated != list(columns):
+                raise BuildError(
+                    f"{path.name} has the columns {stated}, expected {list(columns)}; "
+                    "the file is not the one this builder reads."
+                )
         for fields in rows:
-            if len(fields) not in (len(columns), len(columns) + len(optional)):
+            if len(fields) not in (len(columns), len(names)):
                 raise BuildError(
                     f"{path.name} line {reader.line_num} has {len(fields)} fields, expected {len(columns)} "
                     f"({', '.join(columns)}); quote a field that holds {delimiter!r}."
                 )
-            yield {name: value.rstrip() for name, value in zip((*columns, *optional), fields, strict=False)}
+            yield {name: value.rstrip() for name, value in zip(names, fields, strict=False)}
     except csv.Error as error:
         raise BuildError(f"{path.name} line {reader.line_num} is not valid CSV: {error}.") from None
 

@@ -130,6 +130,7 @@ def places(rows: Sequence[PublishedRow], written: Sequence[ReplySentence]) -> li
     blocks = _blocks([(sentence.reply.word, sentence.reply.pronoun) for sentence in written])
     results: list[int] = []
     for key, first, last in _blocks([(row.word, row.pronoun) for row in rows]):
+        # The blocks are taken one after another, so a word that two samples share finds its own block.
         block = next((block for block in blocks if block[0] == key), None)
         best = block and _nearest(rows[first:last], written, range(block[1], block[2]))
         if not best:
@@ -154,6 +155,7 @@ def _nearest(rows: Sequence[PublishedRow], written: Sequence[ReplySentence], blo
 
     def nearness(chosen: Sequence[int]) -> float:
         ratios = [_nearness(row, written[place].text) for row, place in zip(rows, chosen, strict=True)]
+        # One impossible pair makes the whole choice impossible.
         return sum(ratios) if min(ratios) >= 0 else -1.0
 
     best: tuple[Any, ...] = max(combinations(block, len(rows)), key=nearness, default=())

@@ -25,6 +25,7 @@ def pairs(fetched: Fetched) -> Iterator[tuple[str, str, str]]:
         table = read.table(fetched.path, keys, delimiter="\t")
     else:
         keys, names = ("premise", "hypothesis", "label"), _CSV
+        # This copy has no header, and the label twice.
         columns = ("label", "label_again", "premise", "hypothesis")
         table = read.table(fetched.path, columns, delimiter="\t", header=False, quoted=False)
     for premise, hypothesis, label in map(itemgetter(*keys), table):

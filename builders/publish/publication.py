@@ -145,6 +145,7 @@ def _state(name: str, config: PublishedConfig) -> str:
 
 def _first_row(files: Mapping[str, bytes | Path], config: ConfigEntry) -> dict[str, Any]:
     """The first row of the last split of a config, which the card loads."""
+    # Read from what is published, so that the card shows no text that is left out.
     content = files[list(config.splits.values())[-1].file]
     table = pq.read_table(io.BytesIO(content) if isinstance(content, bytes) else content)
     row: dict[str, Any] = table.slice(0, 1).to_pylist()[0]
@@ -225,5 +226,6 @@ def _notices(manifest: Manifest) -> Iterator[tuple[str, Any]]:
     standard = {source.name for source in _sources(manifest) if not source.licence.startswith(_OTHER)}
     for family in sorted({name.partition("/")[0] for name in standard}):
         if family not in sources.notices:
+            # Standard licences require that the copyright notice goes with the copies.
             raise BuildError(f"{family} has no entry in [notices] of sources.toml; add where it states its licence.")
         yield family, sources.notices[family]

@@ -82,6 +82,7 @@ def published(folder: Path, manifest: Manifest, name: str, *, restricted: bool) 
     for split, entry in config.splits.items():
         table = _rewritten(pq.read_table(folder / entry.file), config, copies, without)
         content = io.BytesIO()
+        # Into memory, because the built folder stays as it is.
         pq.write_table(table, content, compression="zstd")
         files[entry.file] = content.getvalue()
         splits[split] = replace(

@@ -72,6 +72,7 @@ def restored(
         text = _matching(row, names, texts, config)
         columns = {name: value for name, value in row.items() if not name.endswith(HASH)}
         rows.append(columns | text)
+    # The declared schema has the columns in the order of a local build.
     return pa.Table.from_pylist(rows, schema=chosen.schema)
 
 

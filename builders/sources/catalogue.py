@@ -133,6 +133,7 @@ def _with_key(tables: Mapping[str, Any], table: str, field_name: str) -> Any:
     entries = tables.get(table)
     if not isinstance(entries, dict):
         return entries
+    # The types need the key as a field; what is no table is refused by them with a better sentence.
     return {key: {**entry, field_name: key} if isinstance(entry, dict) else entry for key, entry in entries.items()}
 
 
@@ -144,6 +145,7 @@ def mirror_path(url: str) -> str:
     """
     parts = urlsplit(url)
     steps = unquote(parts.netloc + parts.path).split("/")
+    # A query or ".." would give several addresses one file, or a file outside the folder.
     if len(steps) < 2 or {"", ".", ".."} & set(steps) or parts.query or parts.fragment:
         raise BuildError(f"{url!r} has no place in a mirror: expected HOST/PATH without '..', query or fragment.")
     return "/".join(steps)

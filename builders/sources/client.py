@@ -120,6 +120,7 @@ class HttpClient:
         if not usable:
             raise HttpError(NO_ADDRESS)
         self.host = urlsplit(self.base_url).netloc.rpartition("@")[2]
+        # Servers have their own addresses, such as those of tokenizers, beside those of the interface.
         self.root = self.base_url.removesuffix("/v1")
         self.key = os.environ.get("OPENAI_API_KEY", "").strip()
         self._redact = redactor(os.environ)
@@ -233,6 +234,7 @@ class HttpClient:
         self, reply: Callable[[], AbstractAsyncContextManager[httpx2.Response]]
     ) -> tuple[str, int, httpx2.Headers, bytes]:
         data = bytearray()
+        # Read in blocks, so that a reply without end is cut off before it fills the memory.
         async with asyncio.timeout(self.timeout), reply() as answer:
             async for block in answer.aiter_bytes():
                 data += block
@@ -272,6 +274,7 @@ class HttpClient:
         message = f"{self.host} answered {status} ({reason or 'no message'})"
         if status in (401, 403):
             return Refused(f"{message}; set OPENAI_API_KEY to a key that this server accepts", status, reason)
+        # OpenAI answers 429 both for a high rate, which passes, and for an empty account, which does not.
         if status not in TRANSIENT or code == "insufficient_quota":
             return Refused(message, status, f"{code} {reason}")
         wait, free = seconds_to_wait(headers.get("Retry-After", "")), status in FREE
@@ -287,6 +290,7 @@ class HttpClient:
             where = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         except ValueError:
             where = "an address that is none"
+        # The address is of somebody else: no control characters and no secrets in the message.
         where = "".join(filter(str.isprintable, self.without_key(where)))[:200]
         return Refused(
             f"{self.host} answered {status} and redirects to {where}, and redirects are not followed; if prompts may "
@@ -310,6 +314,7 @@ def _reason(data: bytes) -> tuple[str, str]:
         entry: Any = orjson.loads(data)
     except ValueError:
         entry = None
+    # Servers nest the message differently: {"error": {"message": …}}, {"detail": [{"msg": …}]}, a list of errors.
     while entry and isinstance(entry, dict | list):
         if isinstance(entry, list):
             entry = entry[0]

@@ -98,6 +98,7 @@ class Fetcher:
     _failed: dict[str, str] = field(default_factory=dict, init=False)  # by host or address
 
     def __post_init__(self) -> None:
+        # Absolute, so that a change of the working folder does not move the cache.
         self.cache = self.cache.expanduser().absolute()
         self.mirror = self.mirror and self.mirror.expanduser().absolute()
         if self.mirror and not self.mirror.is_dir():
@@ -125,6 +126,7 @@ class Fetcher:
         BuildError
             When an archive cannot be unpacked, or a folder cannot be read or written.
         """
+        # Configs share sources, and verifying a large file takes seconds.
         if source not in self._got:
             self._got[source] = self._first_available(source)
         return self._got[source]
@@ -143,6 +145,7 @@ class Fetcher:
                 self._note(fetched, reasons)
                 return fetched
         remedy = "run without --offline" if self.offline else "try again later"
+        # All reasons are named: the user may mend any one of the alternatives.
         raise SourceUnavailable(
             f"{source.name} is not available: {'; '.join(reasons)}; {remedy}, or name a folder that holds "
             "the file as HOST/PATH by --mirror DIR or PROBES_MIRROR."
@@ -235,6 +238,7 @@ def _get(url: str) -> Iterator[requests.Response]:
 def _headers(url: str) -> dict[str, str]:
     """The headers of a request; the token of the Hub is only sent to the Hub."""
     headers = {"Accept-Encoding": "identity"}  # the pinned bytes, not compressed
+    # Data sets with terms to accept can only be read with a token.
     token = os.environ.get("HF_TOKEN", "").strip()
     if token and _is_hub(url):
         headers["Authorization"] = f"Bearer {token}"
@@ -253,6 +257,7 @@ def _refusal(url: str, response: requests.Response) -> _NotAvailable | Transient
         page = url.partition("/resolve/")[0]  # on the Hub, the repository's page
         token = " and set HF_TOKEN" if _is_hub(url) else ""
         return _NotAvailable(f"{message}: accept the terms on {page}{token}")
+    # Other statuses will not change within this run.
     if status not in TRANSIENT:
         return _NotAvailable(message)
     wait = seconds_to_wait(response.headers.get("Retry-After", ""))
@@ -273,6 +278,7 @@ def _verify(path: Path, remote: Remote, name: str, advice: str) -> None:
 def git_blob(path: Path) -> str:
     """The git blob id of a file: SHA-1 of ``blob SIZE NUL`` and the bytes."""
     with path.open("rb") as file:
+        # Git hashes the length first, so it is taken from the file and not counted while reading.
         digest = hashlib.sha1(b"blob %d\0" % os.fstat(file.fileno()).st_size, usedforsecurity=False)
         while block := file.read(_BLOCK):
             digest.update(block)
@@ -301,6 +307,7 @@ def unpacked(archive: Path, member: str, folder: Path) -> Path:
                     raise BuildError(f"The archive {archive} has {entry.filename!r}, {fault}; nothing was unpacked.")
             info, target, record = zipped.getinfo(member), folder / member, folder / f"{member}.sha256"
             recorded = record.read_text(encoding="utf-8") if record.is_file() else ""
+            # A member that was changed, or only half unpacked, has another hash than the recorded one.
             if not (recorded and target.is_file() and pooch.file_hash(target, "sha256") == recorded):
                 with zipped.open(info) as packed, replacing(target) as file:
                     shutil.copyfileobj(packed, file, _BLOCK)

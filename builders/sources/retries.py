@@ -56,6 +56,7 @@ def _wait(state: RetryCallState) -> float:
     """Seconds until the next call: as the server asked, or growing, and a random part."""
     error = state.outcome and state.outcome.exception()
     requested = error.wait if isinstance(error, Transient) else None
+    # The random part is added to a requested wait too: many clients are asked to wait equally long.
     return (_BACKOFF(state) if requested is None else requested) + _SPREAD(state)
 
 
@@ -65,6 +66,7 @@ def seconds_to_wait(retry_after: str) -> float | None:
     >>> seconds_to_wait("7"), seconds_to_wait("soon")
     (7.0, None)
     """
+    # Not float(), which also takes "nan" and "inf".
     if retry_after.isdecimal():
         return float(retry_after)
     try:

@@ -28,6 +28,7 @@ def leaks(splits: Mapping[str, Iterable[str]]) -> list[tuple[str, str, str]]:
     shared = []
     for split, phrases in splits.items():
         for phrase in phrases:
+            # The first split stays the owner of a phrase, whatever splits follow.
             first, where = seen.setdefault(phrase_key(phrase), (phrase, split))
             if where != split:
                 shared.append((first, where, split))

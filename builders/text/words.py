@@ -111,11 +111,13 @@ _ENDING = re.compile(r"'(?:s|d|ll|ve|re)$")
 
 
 def _gendered_parts(word: str) -> list[str]:
+    # A word of the list may itself end like a contraction ("she's"), so it is looked up whole first.
     bare = word if word in GENDERED_WORDS else _ENDING.sub("", word)
     if bare in GENDERED_WORDS:
         return [bare]
     if "-" not in bare or bare in _LISTS["neutral_compounds"]:
         return []
+    # A compound has the gender of its parts, but for those on the list, such as "man-made".
     return [gendered for part in bare.split("-") for gendered in _gendered_parts(part)]
 
 
@@ -182,6 +184,7 @@ def slots(template: str) -> list[str]:
     for name in names:
         if name not in SLOTS:
             raise TemplateError(f"The template {template!r} has the unknown placeholder {{{name}}}; use {allowed}.")
+    # A single brace would become a part of the sentence without a word.
     if set("{}") & set(_SLOT.sub("", template)):
         raise TemplateError(f"The template {template!r} has a brace that belongs to no placeholder; use {allowed}.")
     if not names:

@@ -25,6 +25,7 @@ def normalise_blank(entry: str) -> str:
     >>> normalise_blank("The nurse is ____ here."), normalise_blank("The nurse is [blank] here.")
     ('The nurse is [BLANK] here.', 'The nurse is [BLANK] here.')
     """
+    # Two underscores or more: a single one may be part of a word.
     return re.sub(
         r"\[\s*blank\s*\]|\bBLANK\b(?!\])|(?<!\w)_{2,}(?!\w)|\[\s*\.{3}\s*\]", BLANK, entry, flags=re.IGNORECASE
     )
@@ -53,6 +54,7 @@ class PromptFilter:
             return reason
         if any(contains_phrase(prompt.replace(BLANK, " "), phrase) for phrase in objects):
             return "has an object outside its blank"
+        # Compared without case and marks, because models repeat prompts with small changes.
         key = phrase_key(prompt)
         if key in self.biased:
             return "is a prompt of the biased set"

@@ -49,6 +49,7 @@ _HIS_SLOT = {"he": "{nominative}", "his": "{possessive}", "him": "{accusative}",
 _HE = re.compile(r"\b(?:he|his|him|himself)\b", re.IGNORECASE)
 # The published pattern has two spellings of each form.
 _PUBLISHED_HE = re.compile(r"\b[Hh](?:e|is|im|imself)\b")
+# Apostrophes and hyphens are parts of a word: "they're", "self-taught".
 _WORD = re.compile(r"[\w'-]+")
 _TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 
@@ -109,6 +110,7 @@ def to_template(sentence: str) -> str:
     >>> to_template("He said the map was his, so he's glad.")
     "{nominative} said the map was {possessive_absolute}, so {nominative}'s glad."
     """
+    # Possessives are marked first and made absolute by what follows them.
     return mend(_HE.sub(lambda match: _HIS_SLOT[match[0].lower()], sentence))
 
 
@@ -224,6 +226,7 @@ class UnstereoRun:
 
     def request(self, template: str, example: str, *, words: int, temperature: float = 0.0, **values: Any) -> Request:
         """A filled prompt template; ``words`` is the highest number of words of a usable response."""
+        # About four tokens for each word, and some for the frame of the reply.
         values |= {"length": self.settings.length, "max_tokens": 4 * words + 32, "temperature": temperature}
         return pipeline.prompt_request(self.model, template, example, **values)
 
@@ -447,6 +450,7 @@ def clean(run: UnstereoRun, words: Sequence[str], genders: Sequence[Gender], tab
     drafts = _filter(run, "write", write(run, words, genders), lambda draft: sentence_fault(draft.sentence))
     drafts = _filter(run, "revise", revise(run, drafts), lambda draft: missing_part(run, draft))
     drafts = _filter(run, "convert", convert(run, drafts, "convert"), _conversion_fault)
+    # Repeats are counted among sentences of good form alone, so that a broken one takes no place.
     drafts = _filter(run, "form", drafts, lambda draft: flaw(draft.template) or _length_fault(run, draft))
     drafts = _filter(run, "repeats", drafts, repeat_fault(drafts))
     drafts = _filter(run, "pmi", drafts, lambda draft: _pmi_fault(run, draft, table))

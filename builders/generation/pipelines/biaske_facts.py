@@ -50,6 +50,7 @@ def run(settings: FactSettings, model: str, client: ChatClient, log: FilterLog) 
     groups = [group for group in _groups(settings.groups) if not settings.domain or group[0] in settings.domain]
     requests = [(group, _request(settings, model, group)) for group in groups]
     entries = pipeline.request_lists("facts", requests, settings.count, client, log)
+    # No biased prompts here: a fact is compared with whole biased sentences below.
     earlier = PromptFilter()
     entries = log.filter(
         "facts", entries, lambda entry: _fault(_parts(entry), earlier), lambda entry: " | ".join(_parts(entry))
@@ -99,6 +100,7 @@ def _fault(parts: list[str], earlier: PromptFilter) -> str:
     prompt, *objects = parts
     if normalise(objects[0]) == normalise(objects[1]):
         return "has the same object twice"
+    # The bar separates the parts, so a blank in an object shows an entry that was cut wrongly.
     if any(BLANK in phrase or pipeline.sentence_fault(phrase) for phrase in objects):
         return "has an object that is not prose"
     return earlier.fault(prompt, objects)

@@ -58,6 +58,7 @@ def _selected(pairs: list[_Pair], settings: ParaphraseSettings) -> Iterator[_Pai
     seen: Counter[str] = Counter()
     for pair in pairs:
         domain = pair["domain"]
+        # Counted before the limit is compared, so that the first pairs of a domain are those that are kept.
         seen[domain] += 1
         is_within_limit = not settings.limit or seen[domain] <= settings.limit
         if is_within_limit and (not settings.domain or domain in settings.domain):
@@ -65,6 +66,7 @@ def _selected(pairs: list[_Pair], settings: ParaphraseSettings) -> Iterator[_Pai
 
 
 def _request(settings: ParaphraseSettings, model: str, pair: _Pair) -> Request:
+    # A paraphrase may be twice as long as its prompt.
     longest = settings.count * (2 * pipeline.count_words(pair["prompt"]) + 10)  # words
     return pipeline.prompt_request(
         model,
@@ -82,6 +84,7 @@ def _request(settings: ParaphraseSettings, model: str, pair: _Pair) -> Request:
 def _fault(entry: ListEntry[_Pair], earlier: PromptFilter) -> str:
     pair = entry.topic
     subject = pair.get("subject") or ""
+    # A subject that the prompt itself does not name need not be kept.
     if contains_phrase(pair["prompt"], subject) and not contains_phrase(entry.text, subject):
         return "has lost the subject"
     return earlier.fault(entry.text, (pair["object_biased"], pair["object_unbiased"]))
