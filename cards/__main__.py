@@ -40,8 +40,12 @@ def build(
         return hub.manifest(model.api, organisation, dataset, version, data)
 
     published, remarks = published_results(run, organisation, manifest)
+    # The configs of a data set have one version.
     versions = {name.partition("/")[0]: version.split()[0] for name, version in run.data.items()}
-    texts = {name: manifest(name, version)[0] for name, version in versions.items() if version != results.UNPUBLISHED}
+    texts = {}
+    for name, version in versions.items():
+        if version != results.UNPUBLISHED:
+            texts[name], _ = manifest(name, version)
     files = eval_files(published, source, model.text)
     figure = None
     if published and find_spec("matplotlib") is None:
@@ -49,11 +53,12 @@ def build(
     elif published:
         from cards.common.draw import forest
 
-        figure = f"images/gender-bias{'-' * bool(run.setting)}{slug(run.setting) if run.setting else ''}.svg"
-        files[figure] = forest(
-            [result.score for result in published],
-            [f"{result.config}: {result.score.short_name}" for result in published],
-        )
+        # Each setting has its own section in the card, and so its own figure.
+        figure = "images/gender-bias.svg"
+        if run.setting:
+            figure = f"images/gender-bias-{slug(run.setting)}.svg"
+        labels = [f"{result.config}: {result.score.short_name}" for result in published]
+        files[figure] = forest([result.score for result in published], labels)
     text = model_card.section(run, published, remarks, texts, figure)
     files["README.md"] = model_card.merged(model.text("README.md"), model.title, text, run, published).encode()
     # Last, over all that would be sent.
@@ -87,7 +92,8 @@ def main(
     token comes from the environment (HF_TOKEN) or the Hub client's login. Exit status: 1 when the run or the
     repository cannot be used, 2 when the Hub cannot be reached or refuses.
     """
-    console, errors = Console(soft_wrap=True, highlight=False, markup=False), Console(stderr=True, soft_wrap=True)
+    console = Console(soft_wrap=True, highlight=False, markup=False)
+    errors = Console(stderr=True, soft_wrap=True)
     from huggingface_hub import HfApi
 
     if not org or "/" in org:
@@ -102,21 +108,27 @@ def main(
                 f"The run is partial ({len(run.gaps)} gaps, the first is {run.gaps[0]}); score all rows of all "
                 "benchmarks, or publish it marked as partial with --partial."
             )
+        # Before anything is read or written: scores on the card of another model would be wrong for good.
         check_model(run, model)
         file = folder / "results.json" if folder.is_dir() else folder
         content = file.read_bytes()
         digest = hashlib.sha256(content).hexdigest()[:12]  # other results have another path
         path = f"{model.name}/{slug(run.setting or 'model')}/results-{digest}.json"
-        run_file = {path: content} if evidence else {}
-        refuse_secrets(run_file)
+        run_file = {}
+        if evidence:
+            run_file[path] = content
+            refuse_secrets(run_file)
+        adapter = run.adapter.partition("@")[0]
         url, title = source, "Evaluation"
         if evidence:
             url, title = f"{model.api.endpoint}/datasets/{evidence}/blob/main/{path}", "Results"
-        elif not source and "/" in run.adapter and not Path(run.adapter.partition("@")[0]).exists():
-            url, title = f"{model.api.endpoint}/{run.adapter.partition('@')[0]}", "Adapter"
+        elif not source and "/" in adapter and not Path(adapter).exists():
+            # The page of an adapter on the Hub is where its scores can be looked up; a folder here is no page.
+            url, title = f"{model.api.endpoint}/{adapter}", "Adapter"
         written = datetime.fromtimestamp(file.stat().st_mtime, UTC).date().isoformat()
-        page = (url, title, user, source_org) if url else ()
-        described = ResultSource(date or written, *page)
+        described = ResultSource(date or written)
+        if url:
+            described = ResultSource(date or written, url, title, user, source_org)
         files, published, remarks = build(model, run, org, data, described)
         changed = changed_files(model, files)
         for line in overview(model, changed, published, remarks, full=diff):
@@ -131,22 +143,23 @@ def main(
             if run_file:
                 hub.add_files(model.api, evidence, run_file, f"Results of {model.name}")
                 console.print(f"Results: {url}")
-            benchmarks = ", ".join(run.benchmarks)
-            about = f"Gender-bias scores of {benchmarks}{f' ({run.setting})' if run.setting else ''}"
-            address, sent = model.propose(
-                {path: files[path] for path in changed}, about, "Made by probes card of gender-neutral-probes."
-            )
-            console.print(f"Pull request{'' if sent else ', unchanged'}: {address}")
+            about = f"Gender-bias scores of {', '.join(run.benchmarks)}"
+            if run.setting:
+                about += f" ({run.setting})"
+            changed_content = {path: files[path] for path in changed}
+            address, sent = model.propose(changed_content, about, "Made by probes card of gender-neutral-probes.")
+            unchanged = "" if sent else ", unchanged"
+            console.print(f"Pull request{unchanged}: {address}")
 
 
 def changed_files(model: hub.HubModel, files: Mapping[str, bytes]) -> dict[str, tuple[str | None, bytes]]:
     """The files that would change in the repository: path to the current text, or None, and the new content."""
-    current = {path: model.text(path) for path in files}
-    return {
-        path: (current[path], content)
-        for path, content in files.items()
-        if current[path] is None or (current[path] or "").encode() != content
-    }
+    changed = {}
+    for path, content in files.items():
+        current = model.text(path)
+        if current is None or current.encode() != content:
+            changed[path] = current, content
+    return changed
 
 
 def overview(
@@ -161,25 +174,28 @@ def overview(
 
     With ``full`` every line that would change follows.
     """
-    differences = {path: list(difference(path, *texts)) for path, texts in changed.items()}
-    for path, lines in differences.items():
+    differences = []
+    for path, (current, content) in changed.items():
+        lines = list(difference(path, current, content))
+        differences += lines
         # The heads of a difference begin with the same signs, so one line of each is none.
         added = sum(line.startswith("+") for line in lines) - 1
         removed = sum(line.startswith("-") for line in lines) - 1
-        yield f"{'change' if changed[path][0] is not None else 'add':6} {path} (+{added} -{removed} lines)"
+        action = "add" if current is None else "change"
+        yield f"{action:6} {path} (+{added} -{removed} lines)"
     for result in published[:SHOWN]:
         score = result.score
         yield f"  {result.repository} {result.config}: {score.full_name} {score.number}, {score.good}"
     if len(published) > SHOWN:
         yield f"  and {len(published) - SHOWN} more results"
-    yield from (f"remark: {remark}" for remark in remarks[:SHOWN])
+    for remark in remarks[:SHOWN]:
+        yield f"remark: {remark}"
     if len(remarks) > SHOWN:
         yield f"and {len(remarks) - SHOWN} more remarks, which are in the section of the card"
     if not changed:
         yield f"{model.name} has these files already."
     elif full:
-        for lines in differences.values():
-            yield from lines
+        yield from differences
     else:
         yield "Every line is shown with --diff."
 
@@ -190,8 +206,10 @@ def difference(path: str, current: str | None, content: bytes) -> Iterator[str]:
     >>> list(difference("a", "1\n", b"2\n"))
     ['--- a', '+++ a', '@@ -1 +1 @@', '-1', '+2']
     """
-    old, new = (current or "").splitlines(), content.decode("utf-8").splitlines()
-    return difflib.unified_diff(old, new, path if current is not None else "nothing", path, lineterm="")
+    name = path
+    if current is None:
+        current, name = "", "nothing"
+    return difflib.unified_diff(current.splitlines(), content.decode("utf-8").splitlines(), name, path, lineterm="")
 
 
 app = single(main)

@@ -4,11 +4,10 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from cards.common.numbers import interval_text
-from cards.common.text import CardError, template
+from cards.common.text import CardError, grouped, template
 
 #: By PEFT's name of a task: the class that loads the model, and the Hub's name of the task.
 TASKS = {
@@ -90,6 +89,7 @@ def adapter_card(
     loader, task = TASKS.get((config or {}).get("task_type") or kind, ("AutoModel", "text-generation"))
     method = str((config or {}).get("peft_type") or ("fine-tuned" if model else "prompt")).partition(",")[0].lower()
     changes = list(facts["changes"])
+    # Of equal keys one entry remains, so a work that recipe and data set cite is listed once.
     citations = dict(recipe.citations)
     for dataset in training_data:
         citations |= dataset.citations
@@ -120,14 +120,11 @@ def adapter_card(
 
 def _first_changes(changes: list[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """The first metric of each benchmark in the first groups that have it."""
-    for benchmark in dict.fromkeys(change["benchmark"] for change in changes):
-        metric = next(change["metric"] for change in changes if change["benchmark"] == benchmark)
-        defined = (
-            change
-            for change in changes
-            if (change["benchmark"], change["metric"]) == (benchmark, metric) and change["difference"][0] is not None
-        )
-        yield from islice(defined, GROUPS)
+    for group in grouped(changes, lambda change: change["benchmark"]).values():
+        # The first metric of a benchmark is its main one.
+        metric = group[0]["metric"]
+        defined = [change for change in group if change["metric"] == metric and change["difference"][0] is not None]
+        yield from defined[:GROUPS]
 
 
 def _number(numbers: list[float | None]) -> str:
@@ -136,5 +133,8 @@ def _number(numbers: list[float | None]) -> str:
     >>> _number([0.5, 0.21, 0.78]), _number([0.5, None, None]), _number([None, None, None])
     ('0.5 [0.2, 0.8]', '0.5', '')
     """
+    # JSON has no NaN, so an undefined number is null there.
     value, low, high = (math.nan if number is None else float(number) for number in numbers)
-    return "" if math.isnan(value) else interval_text(value, low, high)
+    if math.isnan(value):
+        return ""
+    return interval_text(value, low, high)

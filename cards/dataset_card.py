@@ -21,7 +21,13 @@ from typing import Any
 from cards.common.text import CardError, template
 
 #: The Hub's identifier by SPDX identifier; any other licence is "other" on the Hub.
-HUB_LICENCES = {name: name.lower() for name in ("Apache-2.0", "MIT", "CC-BY-4.0", "CC-BY-SA-4.0", "CC-BY-NC-4.0")}
+HUB_LICENCES = {
+    "Apache-2.0": "apache-2.0",
+    "MIT": "mit",
+    "CC-BY-4.0": "cc-by-4.0",
+    "CC-BY-SA-4.0": "cc-by-sa-4.0",
+    "CC-BY-NC-4.0": "cc-by-nc-4.0",
+}
 #: What the data sets are for.
 USES = (
     "Measuring gender bias of language models, and what mitigation does to it, as the papers cited describe.",
@@ -51,31 +57,48 @@ def dataset_card(manifest: str, *, organisation: str = "org", row: dict[str, Any
     facts: dict[str, Any] = json.loads(manifest)
     for name, config in facts["configs"].items():
         _check_licence_and_citations(facts, name, config)
-    licences = licence_keys(facts)
-    columns = {name: withheld_columns(config) for name, config in facts["configs"].items()}
-    shown = sorted(columns, key=lambda name: (_is_paper(name), bool(columns[name])))
+    without, papers, rows = {}, False, 0
+    for name, config in facts["configs"].items():
+        papers = papers or _is_paper(name)
+        if withheld_columns(config):
+            without[name] = withheld_columns(config)
+        for split in config["splits"].values():
+            rows += split["rows"]
+    # Configs with their whole text come first, and published definitions last.
+    shown = sorted(facts["configs"], key=lambda name: (_is_paper(name), name in without))
     facts["configs"] = {name: facts["configs"][name] for name in shown}
+    licences = {key: facts["licences"][key] for key in licence_keys(facts)}
+    citations = [facts["citations"][key] for key in citation_keys(facts)]
+    boards = [f"`{task['id']}`" for task in tasks(manifest)]
+    # Manifests of earlier versions say no category of task.
+    facts.setdefault("task_categories", [])
     return template("dataset_card.md.j2").render(
-        {"task_categories": [], **facts},
+        facts,
         organisation=organisation,
         default=default_config(facts),
-        without={name: names for name, names in columns.items() if names},
+        without=without,
         uses=USES,
-        papers=any(map(_is_paper, columns)),
-        boards=[f"`{task['id']}`" for task in tasks(manifest)],
+        papers=papers,
+        boards=boards,
         row=row,
         hub_licences=sorted({HUB_LICENCES.get(key, "other") for key in licences}),
-        shown_licences={key: facts["licences"][key] for key in licences},
-        shown_citations=[facts["citations"][key] for key in citation_keys(facts)],
-        size=_size_category(sum(s["rows"] for c in facts["configs"].values() for s in c["splits"].values())),
+        shown_licences=licences,
+        shown_citations=citations,
+        size=_size_category(rows),
         sources=_sources(facts),
     )
 
 
 def _check_licence_and_citations(facts: dict[str, Any], name: str, config: dict[str, Any]) -> None:
-    entries = [(f"config {name}", config), *((f"source {source['name']}", source) for source in config["sources"])]
+    entries = [(f"config {name}", config)]
+    entries += [(f"source {source['name']}", source) for source in config["sources"]]
     for label, entry in entries:
-        licence, cited = entry.get("licence"), entry["cite"] if "cite" in entry else [entry.get("citation")]
+        licence = entry.get("licence")
+        # A config may cite several works beyond those of its sources; a source is cited as one.
+        if "cite" in entry:
+            cited = entry["cite"]
+        else:
+            cited = [entry.get("citation")]
         if not licence:
             raise CardError(f"{facts['name']}: {label} has no licence; nothing is published without one.")
         if licence not in facts["licences"]:
@@ -97,6 +120,7 @@ def default_config(facts: dict[str, Any]) -> str:
     'c'
     """
     names: list[str] = list(facts["configs"])
+    # min keeps the first of equal names, which is the order of the data set.
     return min(names, key=lambda name: (bool(withheld_columns(facts["configs"][name])), _is_paper(name)))
 
 
@@ -106,23 +130,24 @@ def _is_paper(name: str) -> bool:
 
 def licence_keys(facts: dict[str, Any]) -> list[str]:
     """The licences of all configs, and of all sources that something of is in them, sorted."""
-    configs = facts["configs"].values()
-    sources = {
-        source["licence"]
-        for config in configs
-        for source in config["sources"]
-        if source["name"] not in config.get("filters", [])
-    }
-    return sorted(sources | {config["licence"] for config in configs})
+    licences = set()
+    for config in facts["configs"].values():
+        licences.add(config["licence"])
+        for source in config["sources"]:
+            # A source that only decides which rows are left out binds nobody.
+            if source["name"] not in config.get("filters", []):
+                licences.add(source["licence"])
+    return sorted(licences)
 
 
 def citation_keys(facts: dict[str, Any]) -> list[str]:
     """The citations of all configs and sources of a manifest, sorted."""
-    configs = facts["configs"].values()
-    return sorted(
-        {key for config in configs for key in config["cite"]}
-        | {source["citation"] for config in configs for source in config["sources"]}
-    )
+    keys = set()
+    for config in facts["configs"].values():
+        keys.update(config["cite"])
+        # Unlike its licence, the citation of a source that only leaves rows out is due.
+        keys.update(source["citation"] for source in config["sources"])
+    return sorted(keys)
 
 
 def _sources(facts: dict[str, Any]) -> list[dict[str, Any]]:
@@ -130,8 +155,11 @@ def _sources(facts: dict[str, Any]) -> list[dict[str, Any]]:
     by_name: dict[str, dict[str, Any]] = {}
     for name, config in facts["configs"].items():
         for source in config["sources"]:
-            use = f"{name} (only to leave rows out)" if source["name"] in config.get("filters", []) else name
-            by_name.setdefault(source["name"], {**source, "configs": []})["configs"].append(use)
+            entry = by_name.setdefault(source["name"], {**source, "configs": []})
+            if source["name"] in config.get("filters", []):
+                entry["configs"].append(f"{name} (only to leave rows out)")
+            else:
+                entry["configs"].append(name)
     return [by_name[name] for name in sorted(by_name)]
 
 
@@ -141,8 +169,10 @@ def _size_category(rows: int) -> str:
     >>> _size_category(900), _size_category(65912)
     ('n<1K', '10K<n<100K')
     """
-    categories = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
-    return next((name for limit, name in categories if rows < limit), "1M<n<10M")
+    for limit, name in ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M")):
+        if rows < limit:
+            return name
+    return "1M<n<10M"
 
 
 def tasks(manifest: str) -> list[dict[str, str]]:
@@ -156,14 +186,18 @@ def tasks(manifest: str) -> list[dict[str, str]]:
     listed = []
     for name in facts.get("benchmark", {}).get("configs", []):
         config = facts["configs"].get(name)
-        split = next((split for split in EVALUATION_SPLITS if config and split in config["splits"]), None)
-        if split and not withheld_columns(config) and not _is_paper(name):
-            listed.append({"id": name, "config": name, "split": split})
+        # A config may be left out of the manifest because its sources were not available.
+        if config is None or withheld_columns(config) or _is_paper(name):
+            continue
+        splits = [split for split in EVALUATION_SPLITS if split in config["splits"]]
+        if splits:
+            listed.append({"id": name, "config": name, "split": splits[0]})
     return listed
 
 
 def withheld_columns(config: dict[str, Any]) -> list[str]:
     """The columns that a config of a manifest was published without."""
+    # A config without any column is withheld as a whole, and not without some of them.
     return [name for name in config.get("quotes", []) if config["columns"] and name not in config["columns"]]
 
 
@@ -180,17 +214,17 @@ def eval_yaml(manifest: str) -> str | None:
         return None
     benchmark = facts["benchmark"]
     lines = [
-        f"{name}: {_json(value)}"
-        for name, value in (
-            ("name", facts["title"]),
-            ("description", facts["summary"]),
-            ("evaluation_framework", benchmark["framework"]),
-        )
+        f"name: {_json(facts['title'])}",
+        f"description: {_json(facts['summary'])}",
+        f"evaluation_framework: {_json(benchmark['framework'])}",
+        "tasks:",
     ]
-    lines.append("tasks:")
     for task in listed:
-        fields = [f"{key}: {_json(value)}" for key, value in (task | benchmark.get("task", {})).items()]
-        lines += [f"{'- ' if n == 0 else '  '}{line}" for n, line in enumerate(fields)]
+        # A hyphen begins an entry of a list in YAML; its further lines are indented as far.
+        mark = "- "
+        for key, value in (task | benchmark.get("task", {})).items():
+            lines.append(f"{mark}{key}: {_json(value)}")
+            mark = "  "
     return "\n".join(lines) + "\n"
 
 

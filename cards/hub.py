@@ -70,7 +70,9 @@ class HubModel:
     @property
     def title(self) -> str:
         """The name without the organisation or the parent folders."""
-        return self.folder.resolve().name if self.folder else self.name.rpartition("/")[2]
+        if self.folder:
+            return self.folder.resolve().name
+        return self.name.rpartition("/")[2]
 
     def text(self, path: str, revision: str = "") -> str | None:
         """The text of a file; None when it does not exist.
@@ -115,8 +117,14 @@ class HubModel:
         return str(address), True
 
     def _bytes(self, path: str, revision: str) -> bytes | None:
-        file = self.folder / path if self.folder else downloaded(self.api, self.name, path, revision or self.head)
-        return file.read_bytes() if file and file.is_file() else None
+        file: Path | None
+        if self.folder:
+            file = self.folder / path
+        else:
+            file = downloaded(self.api, self.name, path, revision or self.head)
+        if file is None or not file.is_file():
+            return None
+        return file.read_bytes()
 
     def _open_request(self, title: str) -> int | None:
         """The number of the open pull request of the user with a title."""
@@ -124,12 +132,16 @@ class HubModel:
         requests = self.api.get_repo_discussions(
             self.name, author=user, discussion_type="pull_request", discussion_status="open"
         )
-        return next((request.num for request in requests if request.title == title), None)
+        for request in requests:
+            if request.title == title:
+                return int(request.num)
+        return None
 
 
 def _folder(name: str) -> Path | None:
     """The folder with this name; None when there is none, or the name is not a valid path."""
     try:
+        # A name of the Hub may be too long for a path, or hold characters that none has.
         return Path(name) if Path(name).is_dir() else None
     except (OSError, ValueError):
         return None
@@ -169,7 +181,9 @@ def add_files(
     operations = [CommitOperationAdd(path, content) for path, content in files.items()]
     with sending():
         api.create_commit(name, operations=operations, commit_message=message, repo_type=kind)
-    return f"{api.endpoint}/{'' if kind == 'model' else f'{kind}s/'}{name}"
+    # The pages of models are at the root of the Hub, those of data sets and Spaces below datasets/ and spaces/.
+    folder = "" if kind == "model" else f"{kind}s/"
+    return f"{api.endpoint}/{folder}{name}"
 
 
 def manifest(api: Any, organisation: str, dataset: str, version: str, folder: Path | None = None) -> tuple[str, str]:
@@ -194,8 +208,11 @@ def manifest(api: Any, organisation: str, dataset: str, version: str, folder: Pa
         if not file.is_file():
             raise CardError(f"{folder} has no data set {dataset}; give the folder of the data sets that the run used.")
         return file.read_text(encoding="utf-8"), ""
-    name, revision = f"{organisation}/{dataset}", f"v{version}" if version[:1].isdigit() else version
+    name = f"{organisation}/{dataset}"
+    # The tag of a version has a v before the number.
+    revision = f"v{version}" if version[:1].isdigit() else version
     path = None
+    # All three mean the same for the user: there is no such version of the data set.
     with suppress(RepositoryNotFoundError, RevisionNotFoundError, HFValidationError):
         commit = str(api.dataset_info(name, revision=revision).sha)
         path = downloaded(api, name, "manifest.json", commit, "dataset")
@@ -234,6 +251,7 @@ def sending() -> Iterator[None]:
         raise
     except RuntimeError as error:
         if isinstance(error.__cause__, failures()):
+            # The client wraps errors of uploads in parallel in a RuntimeError.
             raise error.__cause__ from None
         raise
     except ValueError as error:
@@ -274,7 +292,10 @@ def _reason_in_body(error: Any) -> str:
 
 
 def _advice(status: int) -> str:
-    return next((advice for statuses, advice in _ADVICE if status in statuses), "run the same command again later")
+    for statuses, advice in _ADVICE:
+        if status in statuses:
+            return advice
+    return "run the same command again later"
 
 
 def _one_line(text: str) -> str:
@@ -308,7 +329,9 @@ def model_digest(model: HubModel, revision: str = "") -> str:
 
     Of a repository, only small files are downloaded; the Hub knows the digest of large ones.
     """
-    return files_digest(dict(folder_digests(model.folder) if model.folder else _repository_digests(model, revision)))
+    if model.folder:
+        return files_digest(dict(folder_digests(model.folder)))
+    return files_digest(dict(_repository_digests(model, revision)))
 
 
 def files_digest(digests: Mapping[str, str]) -> str:
@@ -365,6 +388,7 @@ def check_model(run: Report, model: HubModel) -> None:
         raise CardError(f"The run is of the Hub's {scored}, not of the folder {model.name}; score the folder.")
     if is_commit and revision == model.head:
         return
+    # Another commit may still have the same weights, such as after a change of the card alone.
     if (_digest_at(model, revision) if is_commit else revision) != model_digest(model):
         raise CardError(
             f"The run is of {scored} at {revision[:12]}, and {model.name} now has other configuration or weights; "

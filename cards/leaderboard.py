@@ -87,12 +87,20 @@ class TaskTable:
     @property
     def title(self) -> str:
         """What the metric is called; its name when no run says it."""
-        return next((entry.name for entry in self.entries if entry.name), self.metric)
+        return _first([entry.name for entry in self.entries], self.metric)
 
     @property
     def reading(self) -> str:
         """How to read the metric; empty when no run says it."""
-        return next((entry.reading for entry in self.entries if entry.reading), "")
+        return _first([entry.reading for entry in self.entries], "")
+
+
+def _first(texts: Iterable[str], otherwise: str) -> str:
+    """The first text that is not empty: entries of published results say fewer words than those of runs."""
+    for text in texts:
+        if text:
+            return text
+    return otherwise
 
 
 def entries_of(path: Path, declarations: Declarations) -> Iterator[Entry]:
@@ -125,6 +133,7 @@ def _published_folder(path: Path) -> Path | None:
 def _run_entries(path: Path, upload: Upload) -> Iterator[Entry]:
     paired = paired_changes(_folder(path))
     run = upload.run
+    # The version of a data set says how many of its rows were scored, after a comma, where not all were.
     partial = {name.rpartition("/")[0] for name, version in run.data.items() if ", " in version}
     scores = run.by_key
     about: dict[str, Any] = {
@@ -135,30 +144,37 @@ def _run_entries(path: Path, upload: Upload) -> Iterator[Entry]:
         "ability": language_ability(run),
         "restriction": say("lean.chance") if run.language and not run.language.speaks else "",
     }
-    for benchmark in filter(run.headlines.__contains__, run.benchmarks):
+    for benchmark in run.benchmarks:
+        if benchmark not in run.headlines:
+            continue
         headline = run.headlines[benchmark]
         tasks = list(task_scores(run, benchmark))
-        shown = headline_group(headline, [score for *_, score in tasks])
+        shown = headline_group(headline, [score for _, _, score in tasks])
         for config, _, main_score in tasks:
             remark = "only a part of the rows" if f"{headline.dataset}/{config}" in partial else ""
             further = [scores.get((benchmark, main_score.group, metric)) for metric in FURTHER]
-            for score in (main_score, *further):
+            for score in [main_score, *further]:
+                # Not every benchmark has every further metric.
                 if score is None or not math.isfinite(score.value):
                     continue
+                is_main = score is main_score
+                change, said = paired.get(score.key, ((), ""))
+                column = headline.column if is_main else ""
+                facts = {name: getattr(score, name) for name in _OF_SCORE}
                 yield Entry(
-                    **{name: getattr(score, name) for name in _OF_SCORE},
+                    **facts,
                     **about,
-                    paired=paired.get(score.key, ((), ""))[0],
-                    said=paired.get(score.key, ((), ""))[1],
+                    paired=change,
+                    said=said,
                     remark=remark,
                     reported=benchmark in upload.reported,
                     at_chance=benchmark in run.at_chance,
                     dataset=upload.dataset(benchmark),
                     task=config,
                     benchmark=benchmark,
-                    title=(headline.column if score is main_score else "") or score.full_name,
+                    title=column or score.full_name,
                     name=score.full_name,
-                    headline=score is main_score and score.group == shown,
+                    headline=is_main and score.group == shown,
                 )
 
 
@@ -167,7 +183,9 @@ def headline_group(headline: results.Headline, scores: Sequence[results.Estimate
     groups = [score.group for score in scores if math.isfinite(score.value)]
     if headline.shown in groups:
         return headline.shown
-    return groups[0] if groups else ""
+    if not groups:
+        return ""
+    return groups[0]
 
 
 def language_ability(run: results.Report) -> Cell | None:
@@ -176,12 +194,15 @@ def language_ability(run: results.Report) -> Cell | None:
     It is the LMS of StereoSet, and of a run without one the share of neutral sentences that are more likely than their
     words in another order (:class:`cards.results.Language`). Of a run without both it is the first score of ability.
     """
-    found = [score for score in run.estimates if score.ability and math.isfinite(score.value)]
-    best = [score for score in found if score.metric == "lms"]
-    if best or (found and run.language is None):
-        score = (best or found)[0]
-        remark = f"{score.short_name} of {score.benchmark}"
-        return Cell(**{name: getattr(score, name) for name in _OF_SCORE if name != "reading"}, remark=remark)
+    abilities = [score for score in run.estimates if score.ability and math.isfinite(score.value)]
+    lms = [score for score in abilities if score.metric == "lms"]
+    if not lms and run.language is None:
+        # The last resort: any score of ability says more than none.
+        lms = abilities
+    if lms:
+        score = lms[0]
+        facts = {name: getattr(score, name) for name in _OF_SCORE if name != "reading"}
+        return Cell(**facts, remark=f"{score.short_name} of {score.benchmark}")
     if run.language is None:
         return None
     remark = f"sentences preferred to their words in another order, %, of {run.language.sentences}"
@@ -204,13 +225,19 @@ def paired_changes(folder: Path) -> dict[results.Key, tuple[tuple[float, ...], s
     def changes(content: Mapping[str, Any]) -> dict[results.Key, tuple[tuple[float, ...], str]]:
         paired = {}
         # The page of a comparison says of a headline what holds for the headlines, of others what holds for all.
-        said = {(h["benchmark"], h["group"], h["metric"]): h["verdict"] for h in content.get("headlines", [])}
-        for d in content["differences"]:
-            # Comparisons of earlier versions have no p of the side, so the direction is open.
-            numbers = [d.get(name, 1.0) for name in names]
-            key = d["benchmark"], d["group"], d["metric"]
-            change = tuple(math.nan if number is None else float(number) for number in numbers)
-            paired[key] = change, str(said.get(key, d.get("verdict", "")))
+        verdicts = {}
+        for headline in content.get("headlines", []):
+            verdicts[headline["benchmark"], headline["group"], headline["metric"]] = headline["verdict"]
+        for difference in content["differences"]:
+            numbers = []
+            for name in names:
+                # Comparisons of earlier versions have no p of the side, so the direction is open.
+                number = difference.get(name, 1.0)
+                # JSON has no NaN, so an undefined number is null there.
+                numbers.append(math.nan if number is None else float(number))
+            key = difference["benchmark"], difference["group"], difference["metric"]
+            verdict = verdicts.get(key, difference.get("verdict", ""))
+            paired[key] = tuple(numbers), str(verdict)
         return paired
 
     file = folder / "compare.json"
@@ -243,18 +270,16 @@ def possible_change(
 def left_out(path: Path, run: results.Report) -> Iterator[str]:
     """A sentence for each benchmark of a run that has no number which the page could show."""
     for benchmark in run.benchmarks:
-        headline = run.headlines.get(benchmark)
-        if headline and any(math.isfinite(score.value) for *_, score in task_scores(run, benchmark)):
-            continue
         about = {"benchmark": benchmark, "path": path, "profile": run.profile}
-        if headline:
-            yield say("leaderboard.left", **about, metric=headline.metric)
-        else:
+        headline = run.headlines.get(benchmark)
+        if headline is None:
             yield say("leaderboard.no_headline", **about)
+        elif not any(math.isfinite(score.value) for _, _, score in task_scores(run, benchmark)):
+            yield say("leaderboard.left", **about, metric=headline.metric)
 
 
 def _published_entries(folder: Path) -> Iterator[Entry]:
-    files = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
+    files = sorted(list(folder.glob("*.yaml")) + list(folder.glob("*.yml")))
     if not files:
         raise CardError(f"{folder} has no results; give the folder of a run, or of a model with {FOLDER}.")
     for file in files:
@@ -318,6 +343,7 @@ def hub_entries(model: str, info: Any, datasets: Container[str]) -> Iterator[Ent
     base = (info.card_data or {}).get("base_model") or ""
     for entry in info.eval_results or []:
         if str(entry.dataset_id).rpartition("/")[2] in datasets:
+            # The card of a model may name several bases; then it is no adapter of one.
             yield _entry(model, entry, model, base if isinstance(base, str) else "")
 
 
@@ -343,47 +369,58 @@ def leaderboard_models(dataset: str, api: Any) -> list[str]:
         if error.response.status_code == 404:
             raise CardError(f"{dataset} has no leaderboard on the Hub yet; name models or an organisation.") from None
         raise
+    # A model has an entry for each of its tasks.
     return list(dict.fromkeys(entry.model_id for entry in ranked))
 
 
 def _entry(model: str, entry: EvalResultEntry, where: str, base: str = "") -> Entry:
-    number = isinstance(entry.value, (int, float)) and not isinstance(entry.value, bool)
-    try:  # YAML has whole numbers of any length
-        value, shown = float(entry.value) if number else math.nan, f"{entry.value!r:.40}"
-    except (OverflowError, ValueError):
+    value = math.nan
+    try:
+        # True and False are numbers in Python, but no scores.
+        if isinstance(entry.value, (int, float)) and not isinstance(entry.value, bool):
+            value = float(entry.value)
+        shown = f"{entry.value!r:.40}"
+    except (OverflowError, ValueError):  # YAML has whole numbers of any length
         value, shown = math.inf, "of too many digits"
     text = entry.notes if isinstance(entry.notes, str) else ""
     score = parse_notes(text, value) or Cell(value, math.nan, math.nan, "value", None, 0, setting=text)
     if not math.isfinite(value + score.value):
         raise CardError(f"{where} has the value {shown} for {entry.task_id}; give a number.")
     # The page of an adapter has the scores of the adapter, so the adapter's name says the setting.
-    own = f"adapter {model}" if base else ""
-    setting = ", ".join(part for part in score.setting.split(", ") if part != own)
-    place = {"model": model, "dataset": str(entry.dataset_id).rpartition("/")[2], "task": str(entry.task_id)}
-    results.check_names(where, place.values())
-    checked = checked_cell(replace(score, setting=setting), place["dataset"], where)
+    known_part = f"adapter {model}" if base else ""
+    setting = ", ".join(part for part in score.setting.split(", ") if part != known_part)
+    dataset = str(entry.dataset_id).rpartition("/")[2]
+    task = str(entry.task_id)
+    results.check_names(where, [model, dataset, task])
+    cell = checked_cell(replace(score, setting=setting), dataset, where)
     # Published results have the name of a metric in files alone, such as ``gld``.
-    known = declared().get((place["dataset"], checked.metric))
-    return Entry(**asdict(checked) | place | {"base": base, "name": known.title if known else ""})
+    known = declared().get((dataset, cell.metric))
+    name = known.title if known else ""
+    return Entry(**asdict(cell), model=model, dataset=dataset, task=task, base=base, name=name)
 
 
 def task_tables(entries: Iterable[Entry]) -> list[TaskTable]:
     """The entries by data set, task and metric, nearest to the ideal first."""
     groups = grouped(entries, lambda entry: (entry.dataset, entry.task, entry.metric))
     tables = []
-    for key, own in sorted(groups.items()):
-        numbers = [own[0].ideal, *(number for entry in own for number in entry.numbers)]
-        finite = [number for number in numbers if number is not None and math.isfinite(number)]
+    for key, group in sorted(groups.items()):
+        dataset, task, metric = key
+        ideal = group[0].ideal
+        numbers = [] if ideal is None else [ideal]
+        for entry in group:
+            numbers += entry.numbers
+        finite = [number for number in numbers if math.isfinite(number)]
+        scale = Scale(min(finite), max(finite))
         # By distance and not by value: for a stereotype score both 40 and 60 are ten points from no bias.
         # A model that is at chance has no rank, so it is below the others.
-        own = sharing_places(own)
-        ordered = sorted(own, key=lambda entry: (entry.unranked, entry.distance, entry.model))
-        tables.append(TaskTable(*key, own[0].ideal, ordered, Scale(min(finite), max(finite))))
+        ordered = sorted(sharing_places(group), key=lambda entry: (entry.unranked, entry.distance, entry.model))
+        tables.append(TaskTable(dataset, task, metric, ideal, ordered, scale))
     return tables
 
 
 def sharing_places(entries: Sequence[Entry]) -> list[Entry]:
     """Entries of a column whose numbers have the same decimals: the most that an interval supports."""
+    # The most and not the least: rounding would make different scores of a column look the same.
     places = _most_places(entries)
     of_ability = _most_places([entry.ability for entry in entries if entry.ability])
     shared = []
@@ -395,7 +432,12 @@ def sharing_places(entries: Sequence[Entry]) -> list[Entry]:
 
 def _most_places(cells: Sequence[Cell]) -> int | None:
     """The most decimals that the intervals of cells support; None where none has one."""
-    return max((p for cell in cells if (p := supported_places(cell.low, cell.high)) is not None), default=None)
+    most = None
+    for cell in cells:
+        places = supported_places(cell.low, cell.high)
+        if places is not None and (most is None or places > most):
+            most = places
+    return most
 
 
 def matrix_rows(entries: Iterable[Entry]) -> list[ModelRow]:
@@ -424,29 +466,39 @@ def headline_columns(entries: Iterable[Entry]) -> list[Column]:
     Published results do not say which task is the headline of their data set, so it is the one of most models.
     """
     every = list(entries)
-    named = {entry.dataset for entry in every if entry.headline}
     chosen = [entry for entry in every if entry.headline]
+    named = {entry.dataset for entry in chosen}
     others = [entry for entry in every if entry.dataset not in named]
-    for own in grouped(others, lambda entry: (entry.dataset, entry.metric)).values():
-        tasks = Counter(entry.task for entry in own)
+    for group in grouped(others, lambda entry: (entry.dataset, entry.metric)).values():
+        tasks = Counter(entry.task for entry in group)
+        # Of equally common tasks the first by name, so that the page does not depend on the order of sources.
         task = min(tasks, key=lambda name: (-tasks[name], name))
-        chosen += [entry for entry in own if entry.task == task]
+        chosen += [entry for entry in group if entry.task == task]
     by_key = grouped(chosen, lambda entry: (entry.dataset, entry.task, entry.metric))
-    columns = [_column(key, own) for key, own in by_key.items()]
+    columns = [_column(key, group) for key, group in by_key.items()]
     return sorted(columns, key=lambda column: (-len(by_key[column.key]), column.note))
 
 
 def _column(key: results.Key, entries: Sequence[Entry]) -> Column:
     dataset, task, metric = key
-    title = next((text for entry in entries if (text := entry.title or entry.name)), metric)
-    benchmark = next((entry.benchmark for entry in entries if entry.benchmark), dataset)
-    ideal = next((f", ideal {entry.ideal:g}" for entry in entries if entry.ideal is not None), "")
-    return Column(key, title, f"{benchmark}{f' {task}' * (task != benchmark)}{ideal}")
+    title = _first([entry.title or entry.name for entry in entries], metric)
+    benchmark = _first([entry.benchmark for entry in entries], dataset)
+    ideals = [entry.ideal for entry in entries if entry.ideal is not None]
+    note = benchmark
+    if task != benchmark:
+        note += f" {task}"
+    if ideals:
+        note += f", ideal {ideals[0]:g}"
+    return Column(key, title, note)
 
 
 def page(tables: list[TaskTable]) -> str:
     """The HTML of the page."""
-    entries = [entry for table in tables for entry in table.entries]
+    entries: list[Entry] = []
+    titles: dict[results.Key, str] = {}
+    for table in tables:
+        entries += table.entries
+        titles[table.key] = table.title
     rows = matrix_rows(entries)
     return template("leaderboard.html.j2", html=True).render(
         tables=tables,
@@ -454,7 +506,7 @@ def page(tables: list[TaskTable]) -> str:
         matrix=matrix(rows),
         bands=BANDS,
         models=len({entry.model for entry in entries}),
-        titles={table.key: table.title for table in tables},
+        titles=titles,
         at_chance=any(entry.unranked for entry in entries),
         counted=counted,
         good=results.good_values,
@@ -482,10 +534,11 @@ class Collected:
         self.sentences: list[str] = []
         self.errors: list[CardError] = []
 
-    def add(self, where: str, found: Iterable[Entry]) -> None:
+    def add(self, where: str, entries: Iterable[Entry]) -> None:
         """Adds all scores of a source, or none where one of them cannot be."""
         try:
-            self.entries.extend(list(found))
+            # A list first: the source is read here, and an error in it must leave none of its entries.
+            self.entries.extend(list(entries))
         except CardError as error:
             self.errors.append(error)
             self.sentences.append(say("leaderboard.refused", where=where, error=error))
@@ -504,12 +557,18 @@ class Collected:
     def add_path(self, path: Path, declarations: Declarations) -> None:
         """Adds a run, or a model with ``.eval_results``."""
         folder = _published_folder(path)
-        self.add(str(path), _published_entries(folder) if folder else self._of_run(path, declarations))
+        if folder:
+            self.add(str(path), _published_entries(folder))
+        else:
+            self.add(str(path), self._of_run(path, declarations))
 
     def _of_run(self, path: Path, declarations: Declarations) -> Iterator[Entry]:
         upload = checked_run(results.read(path), _folder(path), declarations)
         yield from _run_entries(path, upload)
-        self.sentences += [*upload.sentences(str(path)), *left_out(path, upload.run)]
+        # After the entries, so that a run which is refused has only the sentence about that.
+        sentences = list(upload.sentences(str(path)))
+        sentences += left_out(path, upload.run)
+        self.sentences += sentences
 
     def page(self) -> bytes:
         """The page of all scores.
@@ -519,9 +578,10 @@ class Collected:
         CardError
             When there is none.
         """
-        if not self.entries and len(self.errors) == len(self.sentences) == 1:
-            raise self.errors[0]
         if not self.entries:
+            # One source that is refused: its own error is clearer than a list of one sentence.
+            if len(self.errors) == len(self.sentences) == 1:
+                raise self.errors[0]
             nothing = "None has a score of a published task; score models with probes score."
             raise CardError(" ".join([*self.sentences, nothing]))
         return page(task_tables(self.entries)).encode()
@@ -529,7 +589,8 @@ class Collected:
 
 def make(sources: Sequence[str], out: Path, space: str, declarations: Declarations) -> None:
     """Writes the page of some runs and models, and says what was left out; the command is in :mod:`scoring`."""
-    console, errors = Console(soft_wrap=True, markup=False, highlight=False), Console(stderr=True, soft_wrap=True)
+    console = Console(soft_wrap=True, markup=False, highlight=False)
+    errors = Console(stderr=True, soft_wrap=True)
     from huggingface_hub import HfApi
 
     api = HfApi()
@@ -540,19 +601,25 @@ def make(sources: Sequence[str], out: Path, space: str, declarations: Declaratio
                 raise CardError(
                     f"There is no file or folder {source}; name one, or an organisation or model of the Hub."
                 )
-        if (names or space) and (reason := unreachable(api)):
-            raise HubRefusal(f"There is no file or folder {names[0]}. {reason}" if names else reason)
-        found = Collected()
+        if names or space:
+            reason = unreachable(api)
+            if reason and names:
+                # Without the Hub the name may as well be a path with a slip of the pen.
+                raise HubRefusal(f"There is no file or folder {names[0]}. {reason}")
+            if reason:
+                raise HubRefusal(reason)
+        collected = Collected()
         for source in sources:
             if source in names:
-                found.add_hub(source, api)
+                collected.add_hub(source, api)
             else:
-                found.add_path(Path(source), declarations)
-        content = found.page()
+                collected.add_path(Path(source), declarations)
+        content = collected.page()
+        # Names and notes are of others, and the page may be published.
         refuse_secrets({out.name: content})
         put_all(out.parent, {out.name: content}, CardError, record=beside(out))
         console.print(f"Written: {out}")
-        for sentence in found.sentences:
+        for sentence in collected.sentences:
             console.print(sentence)
         if space:
             console.print(f"Space: {publish_space(api, space, content)}")

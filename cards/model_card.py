@@ -40,21 +40,26 @@ def section(
     CardError
         When a manifest does not say what the scores of its data set mean.
     """
-    facts = {name: json.loads(text) for name, text in manifests.items()}
-    for name, manifest in facts.items():
-        if not manifest.get("validity"):
+    facts = {}
+    for name, manifest in manifests.items():
+        facts[name] = json.loads(manifest)
+        if not facts[name].get("validity"):
             raise CardError(f"{name} does not say what its scores mean; rebuild it with this version.")
+    environment = {}
+    for name, value in run.environment.items():
+        environment[name] = json.dumps(value) if isinstance(value, (dict, list)) else value
     scores = list(_whole_config_scores(run))
+    published = {(result.score.metric, result.score.reading) for result in results}
     return template("model_section.md.j2").render(
         run=run,
         results=results,
         remarks=remarks,
         scores=scores,
         more=len(run.estimates) - len(scores),
-        readings=_readings(scores, {(result.score.metric, result.score.reading) for result in results}),
+        readings=_readings(scores, published),
         datasets=facts,
         benchmarks=run.benchmarks,
-        environment={name: json.dumps(v) if isinstance(v, (dict, list)) else v for name, v in run.environment.items()},
+        environment=environment,
         figure=figure,
     )
 
@@ -63,9 +68,16 @@ def _whole_config_scores(run: Report) -> Iterator[Estimate]:
     """The scores of whole configs; those of parts of configs are only in the report."""
     configs = {name.split("/")[1] for name in run.data if "/" in name}
     for benchmark, scores in grouped(run.estimates, lambda score: score.benchmark).items():
-        whole = {run.headlines[benchmark].group(c) for c in configs} if benchmark in run.headlines else set()
-        groups = {score.group for score in scores} & whole or {scores[0].group}
-        yield from (score for score in scores if score.group in groups)
+        whole = set()
+        if benchmark in run.headlines:
+            whole = {run.headlines[benchmark].group(config) for config in configs}
+        groups = {score.group for score in scores} & whole
+        if not groups:
+            # A benchmark without a score of a whole config shows its first group.
+            groups = {scores[0].group}
+        for score in scores:
+            if score.group in groups:
+                yield score
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +92,16 @@ class MetricReading:
 def _readings(scores: list[Estimate], published: Set[tuple[str, str]]) -> list[MetricReading]:
     """The explanation of each metric; when benchmarks explain it differently, its name includes the benchmarks."""
     by_reading = grouped(scores, lambda score: (score.full_name, score.metric, score.reading))
-    n_readings = Counter(name for name, *_ in by_reading)
+    n_readings = Counter(name for name, _, _ in by_reading)
     readings = []
-    for (name, metric, text), own in by_reading.items():
-        benchmarks = ", ".join(dict.fromkeys(score.benchmark for score in own))
-        shown = name if n_readings[name] == 1 else f"{name} ({benchmarks})"
-        if text:
-            readings.append(MetricReading(shown, text, (metric, text) in published))
+    for (name, metric, text), group in by_reading.items():
+        if not text:
+            continue
+        shown = name
+        if n_readings[name] > 1:
+            benchmarks = ", ".join(dict.fromkeys(score.benchmark for score in group))
+            shown = f"{name} ({benchmarks})"
+        readings.append(MetricReading(shown, text, (metric, text) in published))
     return readings
 
 
@@ -102,24 +117,26 @@ def merged(readme: str | None, model: str, text: str, run: Report, results: list
     CardError
         When the metadata of the README cannot be read, or a section has no end.
     """
+    if readme is None:
+        readme = f"# {model}\n"
     with _quiet():
         try:
-            card = ModelCard(readme if readme is not None else f"# {model}\n")
+            card = ModelCard(readme)
         except Exception as error:  # the errors of the client and its YAML parser have no common base
             raise CardError(
                 f"The metadata of the README.md of {model} cannot be read ({type(error).__name__}); correct it first."
             ) from None
+    # The text first: it is kept even if nothing may be published as a result.
     card.text = _with_section(card.text, text, slug(run.setting or "model"))
     if not results:
         return str(card)
     facts: Any = card.data
     replaced = {(result.repository, result.config) for result in results}
-    others = [
-        entry
-        for entry in facts.eval_results or []
-        if (entry.dataset_type, entry.dataset_config) not in replaced
-        or (entry.metric_args or {}).get("setting") != run.setting
-    ]
+    others = []
+    for entry in facts.eval_results or []:
+        setting = (entry.metric_args or {}).get("setting")
+        if (entry.dataset_type, entry.dataset_config) not in replaced or setting != run.setting:
+            others.append(entry)
     name = facts.get("model_name") or model
     task = facts.get("pipeline_tag") or "text-generation"
     # The client would write them over several lines each; they follow below, one line a result.
@@ -128,8 +145,11 @@ def merged(readme: str | None, model: str, text: str, run: Report, results: list
     # Five lines are those of the index itself and of the marks around the metadata.
     room = max(1, FRONT_LINES - front.count("\n") - len(others) - 5)
     chosen = others + model_index(_selected(results, room), task)
-    lines = [json.dumps(entry, ensure_ascii=False) for entry in eval_results_to_model_index(name, chosen)[0]["results"]]
-    index = "\n".join(["model-index:", f"- name: {json.dumps(name)}", "  results:", *(f"  - {line}" for line in lines)])
+    lines = ["model-index:", f"- name: {json.dumps(name)}", "  results:"]
+    for entry in eval_results_to_model_index(name, chosen)[0]["results"]:
+        # JSON on one line is valid YAML.
+        lines.append(f"  - {json.dumps(entry, ensure_ascii=False)}")
+    index = "\n".join(lines)
     return f"---\n{front}{index}\n---\n{card.text}"
 
 
@@ -141,10 +161,12 @@ def _selected(results: list[Result], number: int) -> list[Result]:
     for place, result in enumerate(results):
         ranks.append((seen[result.repository], place))
         seen[result.repository] += 1
-    return [results[place] for place in sorted(place for _, place in sorted(ranks)[:number])]
+    places = sorted(place for _, place in sorted(ranks)[:number])
+    return [results[place] for place in places]
 
 
 def _with_section(body: str, text: str, setting: str) -> str:
+    # Comments that readers do not see mark the section, so that the next run finds and replaces it.
     begin, end = _BEGIN.format(setting), _END.format(setting)
     block = f"{begin}\n{text.strip()}\n{end}"
     if begin not in body:

@@ -32,7 +32,9 @@ COMPARISON = Stored("a comparison of two runs", "compare the runs again", unsign
 
 def _decode_infinity(value: Any) -> Any:
     """In ``results.json`` infinities are the strings "inf" and "-inf"."""
-    return float(value) if value in ("inf", "-inf") else value
+    if value in ("inf", "-inf"):
+        return float(value)
+    return value
 
 
 #: In ``results.json`` an undefined number is null.
@@ -168,9 +170,11 @@ class Estimate(Measurement):
     @property
     def number(self) -> str:
         """The value with its interval as text."""
-        if math.isnan(self.value):
-            return f"not defined ({self.why})" if self.why else "not defined"
-        return interval_text(*self.numbers)
+        if not math.isnan(self.value):
+            return interval_text(self.value, self.low, self.high)
+        if self.why:
+            return f"not defined ({self.why})"
+        return "not defined"
 
     @property
     def good(self) -> str:
@@ -192,9 +196,11 @@ def good_values(ideal: float | None, least: float = -math.inf, most: float = mat
 def _complete(value: Any, validate: pydantic.ValidatorFunctionWrapHandler) -> Any:
     """A score of a file, which has also the fields that Python knows a default of, but for those of later versions."""
     score = validate(value)
-    if missing := [f.name for f in fields(score) if f.name not in value and f.name not in _LATER]:
-        details: Any = [{"type": "missing", "loc": (missing[0],), "input": value}]
-        raise ValidationError.from_exception_data("results.json", details)
+    for declared in fields(score):
+        # Otherwise a file from which a field was removed would be read with its default.
+        if declared.name not in value and declared.name not in _LATER:
+            details: Any = [{"type": "missing", "loc": (declared.name,), "input": value}]
+            raise ValidationError.from_exception_data("results.json", details)
     return score
 
 
@@ -229,7 +235,9 @@ class Language:
         >>> Language(40, 7.9, 5.2, 1.0, 0.525, 0.4).sentence.partition(":")[0]
         'The model answers at chance'
         """
-        model, frequencies = (math.exp(min(value, 700.0)) for value in (self.nats, self.unigram))
+        # The exponential of the mean is the perplexity; above 700 it would be too large for a float.
+        model = math.exp(min(self.nats, 700.0))
+        frequencies = math.exp(min(self.unigram, 700.0))
         numbers = say(
             "run.language",
             model=f"{model:,.0f}",
@@ -277,15 +285,16 @@ class Report:
         """
         if self.language and not self.language.speaks:
             return frozenset(self.benchmarks)
-        found = set()
+        benchmarks = set()
         for benchmark, headline in self.headlines.items():
             if headline.task is None:
                 continue
             group, metric, chance = headline.task
             score = self.by_key.get((benchmark, group or headline.shown, metric))
+            # An interval below chance counts too: such a model has not understood the task either.
             if score and score.has_interval and score.low <= chance:
-                found.add(benchmark)
-        return frozenset(found)
+                benchmarks.add(benchmark)
+        return frozenset(benchmarks)
 
     @property
     def name(self) -> str:
@@ -305,13 +314,20 @@ class Report:
     @property
     def setting(self) -> str:
         """Adapter, prompt, profile and chat template in words; empty for the model alone with the default settings."""
-        return self.settings(f"adapter {self.adapter.partition('@')[0]}" * bool(self.adapter))
+        if not self.adapter:
+            return self.settings()
+        return self.settings(f"adapter {self.adapter.partition('@')[0]}")
 
     def settings(self, *more: str) -> str:
         """``more`` and what differs from the usual way to score, in words; empty for the usual way."""
-        chosen = (("prompt", self.prompt, "plain"), ("profile", self.profile, "clean"))
-        parts = [f"{name} {text}" for name, text, usual in chosen if text not in (usual, "")]
-        return ", ".join(filter(None, [*more, *parts, "chat template" * bool(self.environment.get("chat template"))]))
+        parts = [part for part in more if part]
+        if self.prompt not in ("plain", ""):
+            parts.append(f"prompt {self.prompt}")
+        if self.profile not in ("clean", ""):
+            parts.append(f"profile {self.profile}")
+        if self.environment.get("chat template"):
+            parts.append("chat template")
+        return ", ".join(parts)
 
     @property
     def gaps(self) -> list[str]:
@@ -423,8 +439,8 @@ def read(path: Path) -> Report:
     for score in run.estimates:
         check_names(str(path), (*score.key, score.title, score.short, score.label))
         check_numbers(f"{score.benchmark}, {score.group}: {score.metric}", score.numbers, score.n, score.clusters)
-        ends = [abs(end) for end in (score.least, score.most) if math.isfinite(end)]
         # Sums in another order, as on another processor, differ in the last digits.
+        ends = [abs(end) for end in (score.least, score.most) if math.isfinite(end)]
         slack = _ROUNDING * max([1.0, *ends])
         for name, number in zip(("value", "low", "high"), score.numbers, strict=True):
             # An undefined number is NaN, which is neither above nor below.

@@ -41,6 +41,7 @@ def answer_key(
         All else: prompt, decoding, dtype, seed, versions.
     """
     parts = {"model": model, "server": server, "weights": weights, "files": files, "adapter": adapter, **settings}
+    # Left out, so that a new part with an empty default does not change the keys of stored answers.
     return {name: value for name, value in parts.items() if value not in ("", None)}
 
 
@@ -55,10 +56,13 @@ def shown_key(key: Mapping[str, Any]) -> dict[str, str]:
     >>> shown_key({"seed": 0, "prompt": "x" * 100})["prompt"][:7]
     'sha256:'
     """
-    texts = {name: str(value) for name, value in key.items()}
-    long = {name for name, text in texts.items() if len(text) > _LONGEST}
-    hashed = {name: f"sha256:{hashlib.sha256(texts[name].encode(errors='replace')).hexdigest()}" for name in long}
-    return texts | hashed
+    texts = {}
+    for name, value in key.items():
+        text = str(value)
+        if len(text) > _LONGEST:
+            text = f"sha256:{hashlib.sha256(text.encode(errors='replace')).hexdigest()}"
+        texts[name] = text
+    return texts
 
 
 def server_name(url: str) -> str:

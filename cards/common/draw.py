@@ -71,6 +71,7 @@ def canvas(width: float, height: float) -> Figure:
     """An empty figure of a size in inches."""
     from matplotlib.figure import Figure
 
+    # Not pyplot, which keeps every figure until it is closed.
     return Figure(figsize=(width, height))
 
 
@@ -78,7 +79,9 @@ def image(figure: Figure, image_format: Literal["svg", "png"] = "svg") -> bytes:
     """The file of a figure; the same figure gives the same bytes."""
     file = io.BytesIO()
     # Metadata with a date or a version would make other bytes of the same figure.
-    names = ("Date", "Creator", "Format", "Type") if image_format == "svg" else ("Software",)
+    names = ["Software"]
+    if image_format == "svg":
+        names = ["Date", "Creator", "Format", "Type"]
     figure.savefig(file, format=image_format, dpi=150, metadata=dict.fromkeys(names))
     return file.getvalue()
 
@@ -103,6 +106,7 @@ def forest(scores: list[Estimate], labels: list[str]) -> bytes:
 
     Each line is scaled to the range of its own metric. The same scores give the same bytes.
     """
+    # Letters as paths: the Hub shows the file where the fonts are not known.
     with styled(**{"svg.fonttype": "path"}):
         figure = canvas(7, 0.7 + 0.34 * len(scores))
         axes = figure.subplots()
@@ -124,9 +128,18 @@ def forest(scores: list[Estimate], labels: list[str]) -> bytes:
 
 def _scale(score: Estimate) -> Callable[[float], float]:
     """Maps a value to 0 … 1 on the range of its metric; on its interval when the range is infinite."""
-    ends = (score.least, score.most) if math.isfinite(score.most - score.least) else (score.low, score.high)
-    width = ends[1] - ends[0]
-    return lambda value: (value - ends[0]) / width if width else 0.5
+    least, most = score.least, score.most
+    if not math.isfinite(most - least):
+        least, most = score.low, score.high
+    width = most - least
+
+    def place(value: float) -> float:
+        # A range of one value has no ends, so its score is in the middle.
+        if not width:
+            return 0.5
+        return (value - least) / width
+
+    return place
 
 
 def one_line(heading: str, parts: Sequence[str]) -> str:
@@ -135,34 +148,52 @@ def one_line(heading: str, parts: Sequence[str]) -> str:
     >>> one_line("RunResult of gpt2", ["a 1", "b 2"])
     '<RunResult of gpt2: a 1; b 2>'
     """
-    more = [f"and {len(parts) - SHOWN} more"] if len(parts) > SHOWN else []
-    return f"<{heading[:160]}: {'; '.join([*parts[:SHOWN], *more]) or 'no scores'}>"
+    shown = list(parts[:SHOWN])
+    if len(parts) > SHOWN:
+        shown.append(f"and {len(parts) - SHOWN} more")
+    return f"<{heading[:160]}: {'; '.join(shown) or 'no scores'}>"
 
 
 def glance_html(heading: str, lines: Iterable[Line], frame: pd.DataFrame) -> str:
     """A heading, a sentence with a small picture for each line, and all numbers folded, for notebooks."""
-    shown = "".join(
-        f"<tr><td>{_picture(numbers, mark, ends)}</td><td style='text-align:left'>{html.escape(sentence)}</td></tr>"
-        for sentence, numbers, mark, ends in lines
-    )
-    numbers = frame.to_html(index=False, float_format="{:.4g}".format, na_rep="–", border=0, max_rows=60)
+    rows = ""
+    for sentence, numbers, mark, ends in lines:
+        picture = _picture(numbers, mark, ends)
+        rows += f"<tr><td>{picture}</td><td style='text-align:left'>{html.escape(sentence)}</td></tr>"
+    # A notebook keeps what it shows, so a long table is cut in the middle.
+    table = frame.to_html(index=False, float_format="{:.4g}".format, na_rep="–", border=0, max_rows=60)
     return (
-        f"<p><b>{html.escape(heading)}</b></p><table>{shown}</table>"
-        f"<details><summary>All {len(frame)} rows</summary>{numbers}</details>"
+        f"<p><b>{html.escape(heading)}</b></p><table>{rows}</table>"
+        f"<details><summary>All {len(frame)} rows</summary>{table}</details>"
     )
 
 
 def _picture(numbers: Numbers, ideal: float | None, ends: tuple[float, float]) -> str:
     """A value with its interval on the range of its metric, and a tick where it is ideal, as SVG."""
-    finite = [x for x in (*numbers, ideal) if x is not None and math.isfinite(x)]
-    if math.isnan(numbers[0]):
+    value, low, high = numbers
+    if math.isnan(value):
         return ""
-    # A metric without a range is drawn between the numbers that there are.
-    least, most = ends if math.isfinite(ends[1] - ends[0]) else (min(finite), max(finite))
-    places = [4 + 152 * (x - least) / ((most - least) or 1) for x in finite]
-    tick = f"<path d='M{places.pop():.1f} 1V13' stroke='#b5651d'/>" if ideal in finite else ""
-    interval = f"<path d='M{places[1]:.1f} 7H{places[2]:.1f}' stroke-width='3'/>" if len(places) == len(numbers) else ""
+    # An infinite ideal value has no place in the picture.
+    if ideal is not None and not math.isfinite(ideal):
+        ideal = None
+    least, most = ends
+    if not math.isfinite(most - least):
+        # A metric without a range is drawn between the numbers that there are.
+        finite = [number for number in numbers if math.isfinite(number)]
+        if ideal is not None:
+            finite.append(ideal)
+        least, most = min(finite), max(finite)
+
+    def place(number: float) -> str:
+        # The line is from 4 to 156, so that a dot at its end is whole.
+        return f"{4 + 152 * (number - least) / ((most - least) or 1):.1f}"
+
+    interval = tick = ""
+    if math.isfinite(high - low):
+        interval = f"<path d='M{place(low)} 7H{place(high)}' stroke-width='3'/>"
+    if ideal is not None:
+        tick = f"<path d='M{place(ideal)} 1V13' stroke='#b5651d'/>"
     return (
         "<svg width='160' height='14' role='img' stroke='#2a6f97'><path d='M4 7H156' stroke='#999' opacity='.5'/>"
-        f"{interval}{tick}<circle cx='{places[0]:.1f}' cy='7' r='3' fill='#012a4a' stroke='none'/></svg>"
+        f"{interval}{tick}<circle cx='{place(value)}' cy='7' r='3' fill='#012a4a' stroke='none'/></svg>"
     )

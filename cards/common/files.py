@@ -75,6 +75,7 @@ def put_all(
     try:
         paths = [folder / name for name in files]
         if not record.exists():
+            # Files of an earlier version are taken into the record, after all others are known to be ours to write.
             earlier = [folder / name for name in ours if (folder / name).is_file()]
             refuse_foreign(record, [path for path in paths if path not in earlier], refusal)
             if earlier:
@@ -88,12 +89,15 @@ def put_all(
 
 def beside(path: Path) -> Path:
     """The record of one file: FILE.sha256, in the format of sha256sum."""
+    # Beside it, because the folder of a single file belongs to the user.
     return path.with_name(f"{path.name}{RECORD}")
 
 
 def is_recorded(path: Path, record: Path) -> bool:
     """Whether a file is as this program wrote it."""
-    line = f"{file_sha256(path)}  {path.relative_to(record.parent).as_posix()}" if path.is_file() else ""
+    if not path.is_file():
+        return False
+    line = f"{file_sha256(path)}  {path.relative_to(record.parent).as_posix()}"
     return line in _lines(record)
 
 
@@ -107,8 +111,10 @@ def refuse_foreign(record: Path, paths: Iterable[Path], refusal: type[Exception]
     """
     for path in paths:
         # A link anywhere between the folder and the file would lead the write elsewhere.
-        below = [place for place in (path, *path.parents) if record.parent in place.parents]
-        if links := [place for place in below if place.is_symlink()]:
+        below = [place for place in [path, *path.parents] if record.parent in place.parents]
+        links = [place for place in below if place.is_symlink()]
+        if links:
+            # The last one is the outermost, which has to go first.
             raise refusal(f"{links[-1]} is a symbolic link; remove it, or choose another --out.")
         if path.exists() and not is_recorded(path, record):
             raise refusal(
@@ -127,8 +133,11 @@ def refuse_links(folder: Path, names: Iterable[str], refusal: type[Exception]) -
     """
     for name in names:
         place = folder / name
-        below = sorted(place.rglob("*")) if place.is_dir() and not place.is_symlink() else []
-        for path in (place, *below):
+        paths = [place]
+        # What is below a link is elsewhere; the link itself is refused.
+        if place.is_dir() and not place.is_symlink():
+            paths += sorted(place.rglob("*"))
+        for path in paths:
             if path.is_symlink():
                 raise refusal(f"{path} is a symbolic link; remove it, or choose another --out.")
 
@@ -149,7 +158,8 @@ def _note(record: Path, digests: Mapping[Path, str]) -> None:
         # The process may end between the record and the file; then the line of the content before is still right.
         lines = [line for line in lines if line.partition("  ")[2] != name or line == now]
         new = f"{digest}  {name}"
-        lines += [new] * (new not in lines)
+        if new not in lines:
+            lines.append(new)
     put(record, "".join(f"{line}\n" for line in lines).encode())
 
 
@@ -191,8 +201,13 @@ def strays(folder: Path, ours: Collection[str]) -> list[str]:
     """
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         return ["."]
-    paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}
-    return sorted(name for name, path in paths.items() if path.is_symlink() or not (path.is_dir() or name in ours))
+    names = []
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder).as_posix()
+        # A link is a stray even under one of our names: what it leads to is not ours.
+        if path.is_symlink() or not (path.is_dir() or name in ours):
+            names.append(name)
+    return sorted(names)
 
 
 def refuse_strays(folder: Path, ours: Collection[str], refusal: type[Exception]) -> None:

@@ -11,7 +11,11 @@ def decimals(value: float, places: int, *, signed: bool = False, missing: str = 
     >>> decimals(-0.004, 2), decimals(1.5, 1, signed=True), decimals(float("nan"), 1)
     ('0.00', '+1.5', '–')
     """
-    return missing if math.isnan(value) else f"{round(value, places) + 0.0:{'+' if signed else ''}.{places}f}"
+    if math.isnan(value):
+        return missing
+    sign = "+" if signed else ""
+    # Adding 0.0 turns the -0.0 that rounding leaves into 0.0.
+    return f"{round(value, places) + 0.0:{sign}.{places}f}"
 
 
 def supported_digits(value: float, low: float, high: float) -> str:
@@ -25,7 +29,9 @@ def supported_digits(value: float, low: float, high: float) -> str:
     '0.1234'
     """
     places = supported_places(low, high)
-    return f"{value:.4g}" if places is None else decimals(value, places)
+    if places is None:
+        return f"{value:.4g}"
+    return decimals(value, places)
 
 
 def supported_places(low: float, high: float) -> int | None:
@@ -37,6 +43,7 @@ def supported_places(low: float, high: float) -> int | None:
     width = high - low
     if not (math.isfinite(width) and width > 0):
         return None
+    # Rounded first: log10(5 / 0.5) may be a little above 1, which would add a decimal.
     return max(0, math.ceil(round(math.log10(5 / width), 9)))
 
 
@@ -46,7 +53,9 @@ def interval(low: float, high: float, shown: Callable[[float], str], form: str =
     >>> interval(0.5, 1, "{:.2f}".format), interval(0.5, 1, str, "{} to {}"), interval(math.nan, math.nan, str)
     ('[0.50, 1.00]', '0.5 to 1', '')
     """
-    return form.format(shown(low), shown(high)) if math.isfinite(high - low) else ""
+    if not math.isfinite(high - low):
+        return ""
+    return form.format(shown(low), shown(high))
 
 
 def interval_text(value: float, low: float, high: float) -> str:
@@ -79,7 +88,9 @@ def formatted(value: float | None, form: str = "g", missing: str = "–") -> str
     >>> formatted(50.0), formatted(0.126, ".1%"), formatted(None), formatted(math.nan, ".3f", "undefined")
     ('50', '12.6%', '–', 'undefined')
     """
-    return missing if value is None or math.isnan(value) else format(value, form)
+    if value is None or math.isnan(value):
+        return missing
+    return format(value, form)
 
 
 def counted(number: int, noun: str) -> str:
@@ -114,7 +125,10 @@ class Scale:
         (25.0, 50.0)
         """
         width = self.high - self.low
-        return round(min(max(100 * (value - self.low) / width, 0.0), 100.0), 2) if width else 50.0
+        if not width:
+            return 50.0
+        # An interval may reach beyond the range that is drawn.
+        return round(min(max(100 * (value - self.low) / width, 0.0), 100.0), 2)
 
     def text(self, value: float) -> str:
         """A value with the decimals that matter on the range.
@@ -132,7 +146,9 @@ class Scale:
         >>> Scale(0, 100).brief(39.7743), Scale(0, 1).brief(0.7), Scale(-1, 1).brief(0.5, signed=True)
         ('39.8', '0.700', '+0.50')
         """
-        return str(value) if math.isinf(value) else decimals(value, self._decimals, signed=signed)
+        if math.isinf(value):
+            return str(value)
+        return decimals(value, self._decimals, signed=signed)
 
     def change(self, before: float, after: float) -> tuple[str, str, str]:
         """Before, after and their difference, as :meth:`brief`, with so many digits more that the texts add up.
@@ -149,7 +165,8 @@ class Scale:
             places = self.places
             return decimals(before, places), decimals(after, places), decimals(after - before, places, signed=True)
         for places in range(self._decimals, self._decimals + 4):
-            start, end, difference = (round(x, places) for x in (before, after, after - before))
+            start, end = round(before, places), round(after, places)
+            difference = round(after - before, places)
             hidden = start == end and abs(after - before) > 10.0 ** -(self._decimals + 3)
             if not hidden and round(end - start, places) == difference:
                 break

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import MISSING, fields
 from importlib.util import find_spec
-from itertools import chain, starmap
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -57,7 +56,9 @@ def ended(
     except expected as error:
         status = getattr(error, "exit_code", 1)
         # Work that was handed to a queue and a condition that holds are no errors; the message says what they are.
-        sentence = f"{'' if getattr(error, 'expected', status == os.EX_TEMPFAIL) else 'error: '}{error}"
+        sentence = str(error)
+        if not getattr(error, "expected", status == os.EX_TEMPFAIL):
+            sentence = f"error: {error}"
     except OSError as error:
         problem = f"{error.filename or 'A file'} cannot be used ({error.strerror or type(error).__name__})"
         sentence, status = f"error: {problem}; give a name or a folder that can be read and written.", 1
@@ -105,7 +106,8 @@ def holds_token(arguments: Sequence[str], environment: Mapping[str, str]) -> boo
     (True, False)
     """
     pattern = secrets(environment)
-    return any(map(pattern.search, arguments))
+    # Found by its form too: an option may be misspelt, so its name says nothing.
+    return any(pattern.search(argument) for argument in arguments)
 
 
 class NearestGroup(TyperGroup):
@@ -147,9 +149,15 @@ class HelpCommand(TyperCommand):
         """Writes the arguments and the options under the names of their groups (``rich_help_panel``)."""
         groups: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for parameter in self.get_params(ctx):
-            if record := parameter.get_help_record(ctx):
-                kind = "Options" if parameter.param_type_name == "option" else "Arguments"
-                groups.setdefault(getattr(parameter, "rich_help_panel", None) or kind, []).append(_brief(*record))
+            record = parameter.get_help_record(ctx)
+            # A hidden option has no record.
+            if not record:
+                continue
+            names, text = record
+            title = getattr(parameter, "rich_help_panel", None)
+            if not title:
+                title = "Options" if parameter.param_type_name == "option" else "Arguments"
+            groups.setdefault(title, []).append(_brief(names, text))
         for title, records in groups.items():
             if records:
                 with formatter.section(title):
@@ -158,16 +166,21 @@ class HelpCommand(TyperCommand):
 
 def _brief(names: str, text: str) -> tuple[str, str]:
     """The names of an option with N for a number, and its help; limits are said where a value is outside of them."""
+    # Limits are written as "1<=x<=9"; what is left of a help that had nothing else is an empty bracket.
     text = re.sub(r"(?:; )?(\d[\d.]*<=?)?x[<>]=?\d[\d.]*", "", text).replace("[]", "")
-    return re.sub(
-        r" (INTEGER|FLOAT|<int|<float)( RANGE| range>|>)?", " N", names.removesuffix(" <list[str]>")
-    ), " ".join(text.split())
+    # Versions of typer write the type of a number as INTEGER, INTEGER RANGE, <int> or <int range>.
+    names = re.sub(r" (INTEGER|FLOAT|<int|<float)( RANGE| range>|>)?", " N", names.removesuffix(" <list[str]>"))
+    return names, " ".join(text.split())
 
 
 def single(call: Callable[..., None], *kinds: type[Any], name: str | None = None, **groups: type[Any]) -> typer.Typer:
     """The application of one command: the options of a function, and those of dataclasses; ``groups`` have a title."""
     app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False, rich_markup_mode=None)
-    more = [*chain(*map(parameters, kinds)), *chain(*starmap(_grouped, groups.items()))]
+    more: list[inspect.Parameter] = []
+    for kind in kinds:
+        more += parameters(kind)
+    for title, kind in groups.items():
+        more += _grouped(title, kind)
     app.command(name, cls=HelpCommand)(with_options(call, more))
     return app
 
@@ -179,16 +192,20 @@ def command_of(call: Callable[..., None], more: Sequence[inspect.Parameter], nam
 
 def with_options(call: Callable[..., None], more: Sequence[inspect.Parameter]) -> Callable[..., None]:
     """A function that has further parameters by name, of which its own go first."""
-    own = inspect.signature(call, eval_str=True).parameters.values()
-    # typer reads signature and annotations, so a function that takes anything shows those of all options.
-    named = [p.replace(kind=p.KEYWORD_ONLY) for p in own if p.kind is not p.VAR_KEYWORD]
-    named += [p for p in more if p.name not in {own.name for own in named}]
+    named = []
+    for parameter in inspect.signature(call, eval_str=True).parameters.values():
+        if parameter.kind is not parameter.VAR_KEYWORD:
+            named.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
+    # A function may declare an option of its own in the place of a shared one.
+    names = {parameter.name for parameter in named}
+    named += [parameter for parameter in more if parameter.name not in names]
     # Python wants parameters without a default first; the sort is stable, so each part keeps its order.
     named.sort(key=lambda parameter: parameter.default is not parameter.empty)
 
     def command(**values: Any) -> None:
         call(**values)
 
+    # typer reads signature and annotations, so a function that takes anything shows those of all options.
     command.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in named}
     command.__doc__ = call.__doc__
@@ -215,14 +232,21 @@ def parameters(kind: type[Any]) -> list[inspect.Parameter]:
     A field that may also be an object, a text or a path (``str | Prompt``), is a text on the command line.
     """
     hints = get_type_hints(kind, include_extras=True)
-    found = []
+    options = []
     for field in fields(kind):
-        if (info := _info(hint := hints[field.name])) is not None:
-            default = inspect.Parameter.empty if field.default is MISSING else field.default
-            default = default if field.default_factory is MISSING else field.default_factory()
-            option = inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default)
-            found.append(option.replace(annotation=Annotated[_typed(hint), info]))
-    return found
+        hint = hints[field.name]
+        info = _info(hint)
+        # A field without a declaration of an option is for Python alone.
+        if info is None:
+            continue
+        default: Any = inspect.Parameter.empty
+        if field.default_factory is not MISSING:
+            default = field.default_factory()
+        elif field.default is not MISSING:
+            default = field.default
+        option = inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default)
+        options.append(option.replace(annotation=Annotated[_typed(hint), info]))
+    return options
 
 
 def _grouped(title: str, kind: type[Any]) -> Iterator[inspect.Parameter]:
@@ -230,14 +254,17 @@ def _grouped(title: str, kind: type[Any]) -> Iterator[inspect.Parameter]:
     for parameter in parameters(kind):
         typed, info = get_args(parameter.annotation)
         # The declaration is shared by all commands that have the option, and the title is of this command.
-        own = copy(info)
-        own.rich_help_panel = title.replace("_", " ")
-        yield parameter.replace(annotation=Annotated[typed, own])
+        info_of_group = copy(info)
+        info_of_group.rich_help_panel = title.replace("_", " ")
+        yield parameter.replace(annotation=Annotated[typed, info_of_group])
 
 
 def _info(hint: Any) -> ParameterInfo | None:
-    found = (part for part in getattr(hint, "__metadata__", ()) if isinstance(part, ParameterInfo))
-    return next(found, None)
+    """The declaration of an option in a type, or None."""
+    for part in getattr(hint, "__metadata__", ()):
+        if isinstance(part, ParameterInfo):
+            return part
+    return None
 
 
 def _typed(hint: Any) -> Any:
@@ -245,8 +272,10 @@ def _typed(hint: Any) -> Any:
     kind = get_args(hint)[0]
     if get_origin(kind) is Sequence:
         return list[get_args(kind)[0]]  # type: ignore[misc]
-    parts = get_args(kind) if get_origin(kind) in (Union, UnionType) else ()
-    return kind if str not in parts else str | None if NoneType in parts else str
+    # Of several types a command line can only give the text; Python may give the others too.
+    if get_origin(kind) in (Union, UnionType) and str in get_args(kind):
+        return str | None if NoneType in get_args(kind) else str
+    return kind
 
 
 #: A command of a shell inside a sentence, or an option.
@@ -264,11 +293,18 @@ def in_python(error: type[Exception], **names: str) -> Iterator[None]:
     Traceback (most recent call last):
     ValueError: Run probes build --out x; add batch_tokens=….
     """
+
+    def in_words_of_python(match: re.Match[str]) -> str:
+        option = match[1]
+        # A command of a shell stays as it is, with its options.
+        if not option:
+            return match[0]
+        return f"{names.get(option, option).replace('-', '_')}=…"
+
     try:
         yield
     except error as problem:
-        words = _SHELL.sub(lambda f: f"{names.get(f[1], f[1]).replace('-', '_')}=…" if f[1] else f[0], str(problem))
-        problem.args = (words,)
+        problem.args = (_SHELL.sub(in_words_of_python, str(problem)),)
         raise
 
 
@@ -279,6 +315,7 @@ def visible_console() -> Console:
         # What a notebook saves has no escape codes. Moving lines need a package; without it the last of each is shown.
         moving = find_spec("ipywidgets") is not None
         return Console(stderr=True, color_system=None, force_jupyter=moving, force_terminal=False)
+    # A script that calls the package prints what it wants itself.
     console.quiet = not console.is_terminal
     return console
 
@@ -302,25 +339,30 @@ def filled(kind: type[T], values: Mapping[str, Any], error: type[Exception]) -> 
     ValueError: limit is -3; give at least 1.
     """
     hints = get_type_hints(kind, include_extras=True)
-    given = {field.name: values[field.name] for field in fields(kind) if field.name in values}  # type: ignore[arg-type]
-    return kind(**{name: checked(name, hints[name], value, error) for name, value in given.items()})
+    chosen = {}
+    for field in fields(kind):  # type: ignore[arg-type]
+        if field.name in values:
+            chosen[field.name] = checked(field.name, hints[field.name], values[field.name], error)
+    return kind(**chosen)
 
 
 def checked(name: str, hint: Any, value: Any, error: type[Exception]) -> Any:
     """One value for :func:`filled`."""
     from pydantic import Field, TypeAdapter, ValidationError  # a list of commands does not wait for it
 
+    # The limits of an option are typer's, so Python refuses the same values as the command line.
     limits = Field(ge=getattr(_info(hint), "min", None), le=getattr(_info(hint), "max", None))
     kind: Any = Annotated[_lenient(hint), limits]
     try:
         return TypeAdapter[Any](kind, config=_STRICT).validate_python(value)
     except ValidationError as problem:
         faults = problem.errors(include_url=False)
+    # The text of an object of another library may be of any length, or need the object to be whole.
     plain = isinstance(value, Path) or type(value).__module__ == "builtins"
     shown = f"{value!r:.80}" if plain else f"of type {type(value).__name__}"
+    # Of a union there is a fault for each type, and two types may say the same.
     wanted = " or ".join(dict.fromkeys(fault["msg"].removeprefix("Input should be ") for fault in faults))
-    for limit, words in (("greater", "at least"), ("less", "at most")):
-        wanted = wanted.replace(f"{limit} than or equal to", words)
+    wanted = wanted.replace("greater than or equal to", "at least").replace("less than or equal to", "at most")
     choices = re.findall(r"'(.*?)'", wanted)
     raise error(f"{name} is {shown}; give {wanted}{did_you_mean(value, choices)}.")
 
@@ -336,15 +378,21 @@ def _lenient(hint: Any) -> Any:
     if get_origin(hint) is Annotated:
         return _lenient(get_args(hint)[0])
     if get_origin(hint) in (Union, UnionType):
-        return Union[tuple(map(_lenient, get_args(hint)))]  # noqa: UP007  # of as many types as there are
+        return Union[tuple(_lenient(part) for part in get_args(hint))]  # noqa: UP007  # of as many types as there are
     if get_origin(hint) in (list, Sequence):
         items = Sequence[_lenient(get_args(hint)[0])]  # type: ignore[misc, valid-type]
         return Annotated[items, BeforeValidator(lambda v: [v] if isinstance(v, str | Path) else v)]
     if hint is str:
         return Annotated[str, BeforeValidator(_joined)]
-    return Annotated[Path, BeforeValidator(lambda v: Path(v) if isinstance(v, str) else v)] if hint is Path else hint
+    if hint is Path:
+        return Annotated[Path, BeforeValidator(lambda value: Path(value) if isinstance(value, str) else value)]
+    return hint
 
 
 def _joined(value: Any) -> Any:
-    texts = isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
-    return ",".join(value) if texts else str(value) if isinstance(value, Path) else value
+    """A list of texts as one text with commas, as the command line has it, and a path as text."""
+    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+        return ",".join(value)
+    if isinstance(value, Path):
+        return str(value)
+    return value

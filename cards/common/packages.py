@@ -18,6 +18,7 @@ def install_command(extra: str) -> str:
     >>> install_command("pmi").startswith("pip install ")
     True
     """
+    # A checkout has the file of the project two folders above this package.
     checkout = Path(__file__).parents[2]
     if (checkout / "pyproject.toml").is_file():
         return f"pip install --editable '{checkout}[{extra}]'"
@@ -80,4 +81,5 @@ def required(what: str, extra: str, error: type[Exception]) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as problem:
+        # The module that is missing may be one that a package of the extra needs.
         raise error(missing_sentence(what, problem.name, extra)) from None

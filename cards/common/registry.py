@@ -64,6 +64,7 @@ class Registry(Generic[T]):
         if name not in self.own():
             near = did_you_mean(name, self.names())
             raise self.error(f"No {self.what} is called {name!r}{near}; the names are {', '.join(self.names())}.")
+        # Imported only when asked for, so that listing the names needs no optional package.
         module = importlib.import_module(f"{self.package[0]}.{name.replace('-', '_') if self.dash else name}")
         value: T = getattr(module, self.attribute)
         return value

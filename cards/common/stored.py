@@ -30,6 +30,7 @@ def digest(content: Any, *, ascii_only: bool = True, strict: bool = False) -> st
     >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
     True
     """
+    # A digest must not change where a file is written with other spaces or another order.
     options: dict[str, Any] = {"sort_keys": True, "separators": (",", ":")}
     text = json.dumps(content, ensure_ascii=ascii_only, allow_nan=not strict, **options)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -70,8 +71,10 @@ def signed(content: Mapping[str, Any]) -> dict[str, Any]:
 def document(content: Any, indent: int | None = 1, *, in_page: bool = False) -> bytes:
     """A file of JSON; one that a page may hold has sorted keys, and an escape for each ``<`` that could start a tag."""
     text = json.dumps(finite(content), indent=indent, sort_keys=in_page, ensure_ascii=False, allow_nan=False) + "\n"
-    # JSON inside a script of a page ends where the text of a tag begins, whatever quotes are around it.
-    return (re.sub(r"<(?=[A-Za-z/!?])", r"\\u003c", text) if in_page else text).encode()
+    if in_page:
+        # JSON inside a script of a page ends where the text of a tag begins, whatever quotes are around it.
+        text = re.sub(r"<(?=[A-Za-z/!?])", r"\\u003c", text)
+    return text.encode()
 
 
 def parsed(data: bytes) -> dict[str, Any]:
@@ -80,14 +83,18 @@ def parsed(data: bytes) -> dict[str, Any]:
         content = json.loads(data)
     except (ValueError, RecursionError):
         return {}
-    return content if isinstance(content, dict) else {}
+    if not isinstance(content, dict):
+        return {}
+    return content
 
 
 def opened(data: bytes) -> tuple[bytes, bool]:
     """JSON without its ``sha256``, and whether that is its checksum; the JSON of earlier versions has none."""
     content = parsed(data)
     stated = content.pop(_CHECKSUM, None)
-    return (data, True) if stated is None else (json.dumps(content).encode(), stated == checksum(content))
+    if stated is None:
+        return data, True
+    return json.dumps(content).encode(), stated == checksum(content)
 
 
 #: All kinds of files of :class:`Stored`, by name. A test changes a file of each.
@@ -113,6 +120,7 @@ class Stored:
     unsigned: bool = False
 
     def __post_init__(self) -> None:
+        # So that a test can damage a file of each kind and see it refused.
         KINDS[self.name] = self
 
     def content(self, content: Mapping[str, Any]) -> bytes:
@@ -177,6 +185,8 @@ def _shown(value: object) -> str:
         text = " " * (_LONGEST + 1)
     if len(text) <= _LONGEST:
         return text
-    if isinstance(value, Mapping | list | tuple):
-        return f"{'an object' if isinstance(value, Mapping) else 'a list'} with {len(value)} entries"
+    if isinstance(value, Mapping):
+        return f"an object with {len(value)} entries"
+    if isinstance(value, list | tuple):
+        return f"a list with {len(value)} entries"
     return f"{text[:_LONGEST]}…"

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Collection, Iterable, Sequence
+from typing import Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -13,7 +14,10 @@ from cards.common.text import printable, redactor
 def terminal(width: int = 120, *, quiet: bool = False) -> Console:
     """The terminal; so many columns wide where the output goes elsewhere."""
     console = Console(quiet=quiet)
-    return console if console.is_terminal else Console(width=width, quiet=quiet)
+    if console.is_terminal:
+        return console
+    # A file or a pipe has no width of its own, and rich would take 80 columns.
+    return Console(width=width, quiet=quiet)
 
 
 def show(console: Console, lines: Iterable[str]) -> None:
@@ -45,8 +49,10 @@ def text_table(
     heading = Text(title, "bold") if title else None
     table = Table(title=heading, title_justify="left", box=None, pad_edge=False, padding=(0, gap, 0, 0))
     for name in columns:
-        right = name in numbers
-        table.add_column(Text(name), justify="right" if right else "left", overflow="fold", no_wrap=name in whole)
+        side: Literal["left", "right"] = "right" if name in numbers else "left"
+        table.add_column(Text(name), justify=side, overflow="fold", no_wrap=name in whole)
     for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
+        # As Text, because brackets of foreign names would be markup.
+        cells = [Text(printable(cell)) for cell in row]
+        table.add_row(*cells)
     return table

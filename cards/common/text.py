@@ -48,6 +48,7 @@ def cell(value: object) -> str:
     >>> print(cell("a|b\n<script>"))
     a\|b \<script\>
     """
+    # A line break would end the row of a table.
     line = " ".join(str(value).split())
     return "".join(character if character.isprintable() else "\ufffd" for character in line).translate(_ESCAPES)
 
@@ -90,7 +91,9 @@ def did_you_mean(given: object, names: Iterable[str]) -> str:
     (" (did you mean 'occugender'?)", '')
     """
     near = difflib.get_close_matches(str(given), list(names), n=1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
+    if not near:
+        return ""
+    return f" (did you mean {near[0]!r}?)"
 
 
 def slug(text: str) -> str:
@@ -99,9 +102,12 @@ def slug(text: str) -> str:
     >>> slug("biaske"), slug("../x")
     ('biaske', 'x-d6b96a97')
     """
+    # No dot or hyphen at the ends: "..", hidden files and options are written with them.
     safe = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[:60]
+    if safe == text:
+        return safe
     digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
-    return safe if safe == text else f"{safe}-{digest}".lstrip("-")
+    return f"{safe}-{digest}".lstrip("-")
 
 
 def templates(*folders: Path, html: bool = False) -> jinja2.Environment:
@@ -121,12 +127,14 @@ def templates(*folders: Path, html: bool = False) -> jinja2.Environment:
     environment.filters["cell"] = cell
     environment.filters["minus"] = minus
     environment.filters["yaml"] = lambda value: json.dumps(value, ensure_ascii=False)  # JSON is YAML
-    # Indented JSON for a code block, without backticks, which could end the block.
-    environment.filters["pretty"] = lambda value: json.dumps(value, ensure_ascii=False, indent=2).replace(
-        "`", "\\u0060"
-    )
+    environment.filters["pretty"] = _pretty
     environment.globals["say"] = say
     return environment
+
+
+def _pretty(value: Any) -> str:
+    """Indented JSON for a code block, without backticks, which could end the block."""
+    return json.dumps(value, ensure_ascii=False, indent=2).replace("`", "\\u0060")
 
 
 def template(name: str, *, html: bool = False) -> jinja2.Template:
@@ -140,8 +148,10 @@ def secrets(environment: Mapping[str, str]) -> re.Pattern[str]:
     >>> secrets({"HF_TOKEN": "not-for-all", "HOME": "/home/me"}).sub("…", "not-for-all in /home/me")
     '… in /home/me'
     """
+    # A short value, such as "1", would hide text that is no secret.
     values = {value for name, value in environment.items() if _SECRET_NAME.search(name) and len(value) >= 8}
-    patterns = sorted(map(re.escape, values), key=len, reverse=True)
+    # The longest first: of two secrets one may be the beginning of the other.
+    patterns = sorted((re.escape(value) for value in values), key=len, reverse=True)
     return re.compile("|".join([*patterns, _SECRET_SHAPE]))
 
 
@@ -155,6 +165,7 @@ def refuse_secrets(files: Mapping[str, bytes]) -> None:
     """
     pattern = secrets(os.environ)
     for path, content in files.items():
+        # Replaced and not refused, because a file may hold bytes of an image.
         if pattern.search(content.decode("utf-8", "replace")):
             raise CardError(f"{path} would hold an access token; remove it from the run or the folder first.")
 
@@ -166,6 +177,7 @@ def redactor(environment: Mapping[str, str]) -> Callable[[Any], Any]:
     def hide(value: Any) -> Any:
         if not isinstance(value, str):
             return value
+        # A lone surrogate can be received but not written.
         return pattern.sub("[redacted]", value.encode("utf-8", "replace").decode())
 
     return hide
@@ -195,7 +207,13 @@ def for_files(environment: Mapping[str, str]) -> Callable[[Any], Any]:
     """A function that prepares text for a file: as :func:`redactor`, and without the home directory."""
     hide = redactor(environment)
     shorten = _shorten_home()
-    return lambda value: shorten(hide(value)) if isinstance(value, str) else value
+
+    def prepare(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        return shorten(hide(value))
+
+    return prepare
 
 
 def nested(value: Any, change: Callable[[Any], Any]) -> Any:

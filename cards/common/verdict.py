@@ -66,7 +66,10 @@ def verdict(before: float, change: Numbers, ideal: float | None, p: float, p_dir
     if not p_direction < LEVEL:
         return "changed"
     middle = before + value / 2
-    return "nearer" if (value > 0) == (middle < ideal) else "further"
+    # Nearer: up from a middle below the ideal value, or down from one above it.
+    if (value > 0) == (middle < ideal):
+        return "nearer"
+    return "further"
 
 
 def corrected(
@@ -89,10 +92,12 @@ def corrected(
     >>> corrected([0.01, 0.02], [0.5, 0.0], [30, 30]), corrected([0.01], [0.0], [4])
     (([0.02, 0.02], [0.5, 0.04]), ([0.125], [0.125]))
     """
-    floored = [max(value, smallest_p(number)) for value, number in zip(p, clusters, strict=True)]
-    directions = [
-        math.nan if math.isnan(side) else max(value, side) for value, side in zip(floored, p_side, strict=True)
-    ]
+    floored, directions = [], []
+    for change, side, number in zip(p, p_side, clusters, strict=True):
+        value = max(change, smallest_p(number))
+        floored.append(value)
+        # max(value, nan) is the value, but a direction that is not known has no p.
+        directions.append(math.nan if math.isnan(side) else max(value, side))
     return holm(floored), holm(directions)
 
 
@@ -105,6 +110,7 @@ def smallest_p(clusters: float) -> float:
     >>> smallest_p(3), smallest_p(6), smallest_p(math.inf)
     (0.25, 0.03125, 0.0)
     """
+    # Both outcomes in which all clusters agree, of 2 ** clusters: two-sided.
     return float(2.0 ** (1 - clusters))
 
 
@@ -121,6 +127,7 @@ def p_side(before: Numbers, after: Numbers, ideal: float | None, least: float, m
     """
     if ideal is None:
         return math.nan
+    # All scores are on one side of such an ideal value, so the side of the middle is certain.
     if ideal in (least, most) or math.isinf(ideal):
         return 0.0
     value, low, high = ((old + new) / 2 - ideal for old, new in zip(before, after, strict=True))
@@ -141,7 +148,9 @@ def ability_verdict(change: Numbers, span: float) -> Literal["kept", "lost", "un
         return ""
     if low > -MARGIN * span:
         return "kept"
-    return "lost" if high < 0 else "unclear"
+    if high < 0:
+        return "lost"
+    return "unclear"
 
 
 def standing(score: Numbers, ideal: float | None) -> Literal["above", "below", "unclear", ""]:
@@ -153,7 +162,11 @@ def standing(score: Numbers, ideal: float | None) -> Literal["above", "below", "
     _, low, high = score
     if ideal is None or math.isnan(low):
         return ""
-    return "above" if low > ideal else "below" if high < ideal else "unclear"
+    if low > ideal:
+        return "above"
+    if high < ideal:
+        return "below"
+    return "unclear"
 
 
 def standings(scores: Sequence[tuple[Numbers, float | None, float, float]]) -> list[str]:
@@ -175,12 +188,16 @@ def standings(scores: Sequence[tuple[Numbers, float | None, float, float]]) -> l
         if ideal is None or math.isnan(low):
             p.append(math.nan)
             continue
-        of_interval = p_of((value - ideal, low - ideal, high - ideal))
-        p.append(max(of_interval if math.isnan(known) else known, smallest_p(clusters)))
+        if math.isnan(known):
+            known = p_of((value - ideal, low - ideal, high - ideal))
+        p.append(max(known, smallest_p(clusters)))
     words: list[str] = []
     for (numbers, ideal, _, _), adjusted in zip(scores, holm(p), strict=True):
-        word = standing(numbers, ideal)
-        words.append("unclear" if word and not adjusted < LEVEL else word)
+        word: str = standing(numbers, ideal)
+        # Not "adjusted >= LEVEL", which does not hold for NaN.
+        if word and not adjusted < LEVEL:
+            word = "unclear"
+        words.append(word)
     return words
 
 
@@ -206,6 +223,7 @@ def p_of(change: Numbers) -> float:
     value, low, high = change
     if math.isnan(low):
         return math.nan
+    # The side of the interval towards 0 decides: intervals of shares are not symmetric.
     reach = value - low if value > 0 else high - value
     if reach <= 0:
         return float(value == 0)
@@ -218,10 +236,12 @@ def holm(p: Sequence[float]) -> list[float]:
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
     """
-    order = sorted((i for i, value in enumerate(p) if not math.isnan(value)), key=lambda i: p[i])
+    known = [place for place, value in enumerate(p) if not math.isnan(value)]
+    order = sorted(known, key=lambda place: p[place])
     adjusted = [math.nan] * len(p)
     floor = 0.0
-    for rank, i in enumerate(order):
-        floor = max(floor, min(1.0, p[i] * (len(order) - rank)))
-        adjusted[i] = floor
+    for rank, place in enumerate(order):
+        # The smallest p is multiplied by all tests, the next by one less; none gets below the one before it.
+        floor = max(floor, min(1.0, p[place] * (len(order) - rank)))
+        adjusted[place] = floor
     return adjusted

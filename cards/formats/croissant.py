@@ -36,7 +36,12 @@ def croissant(manifest: str, url: str) -> str:
     """
     facts: dict[str, Any] = json.loads(manifest)
     configs: dict[str, Any] = facts["configs"]
-    files = [(name, split, entry) for name, config in configs.items() for split, entry in config["splits"].items()]
+    files, record_sets = [], []
+    for name, config in configs.items():
+        for split, entry in config["splits"].items():
+            files.append(_file(name, split, entry, url, facts["version"]))
+            record_sets.append(_records(name, split, config))
+    citations = [facts["citations"][key].strip() for key in citation_keys(facts)]
     metadata = mlcroissant.Metadata(
         name=facts["name"],
         description=facts["summary"],
@@ -44,35 +49,41 @@ def croissant(manifest: str, url: str) -> str:
         url=url,
         conforms_to=CONFORMS,
         license=[facts["licences"][key]["url"] for key in licence_keys(facts)],
-        cite_as="\n\n".join(facts["citations"][key].strip() for key in citation_keys(facts)),
+        cite_as="\n\n".join(citations),
         keywords=facts["tags"],
         in_language=facts["language"].split(),
-        distribution=[_file(name, split, entry, url, facts["version"]) for name, split, entry in files],
-        record_sets=[_records(name, split, configs[name]) for name, split, _ in files],
-        **{name: value for name, value in _responsible_ai(facts).items() if value},
+        distribution=files,
+        record_sets=record_sets,
+        **_responsible_ai(facts),
     )
     return json.dumps(metadata.to_json(), indent=2, ensure_ascii=False, default=str) + "\n"
 
 
 def _responsible_ai(facts: dict[str, Any]) -> dict[str, Any]:
-    """The fields of responsible AI that apply, from the manifest; an empty one has no fact."""
-    sources = {source["name"]: source for config in facts["configs"].values() for source in config["sources"]}
-    splits = [split for config in facts["configs"].values() for split in config["splits"].values()]
-    dropped = sum(sum(split["dropped"].values()) for split in splits)
-    rows = sum(split["rows"] for split in splits)
-    return _SAME | {
+    """The fields of responsible AI that apply, from the manifest; an empty one has no fact and is left out."""
+    sources: dict[str, dict[str, Any]] = {}
+    rows = dropped = 0
+    for config in facts["configs"].values():
+        for source in config["sources"]:
+            sources[source["name"]] = source
+        for split in config["splits"].values():
+            rows += split["rows"]
+            dropped += sum(split["dropped"].values())
+    lacking, addresses = [], []
+    for name, source in sorted(sources.items()):
+        addresses += [file["url"] for file in source["files"]]
+        if source["lacks"]:
+            lacking.append(f"{name} lacks {source['lacks']}")
+    # The words of the type are those of the vocabulary of Croissant RAI.
+    collection = "Secondary data analysis"
+    if not sources:
+        collection = "Direct creation: sentences and facts written for this project"
+    fields = _SAME | {
         "data_collection": "Every row is taken from the source that its columns name, or was written for this project; "
         "manifest.json has each source with its hash. " + " ".join(facts.get("written", [])),
-        # The words of the type are those of the vocabulary of Croissant RAI.
-        "data_collection_type": ["Secondary data analysis"] * bool(sources)
-        + ["Direct creation: sentences and facts written for this project"] * (len(sources) == 0),
-        "data_collection_missing_data": "; ".join(
-            f"{name} lacks {source['lacks']}" for name, source in sorted(sources.items()) if source["lacks"]
-        ),
-        "data_collection_raw_data": " ".join(
-            file["url"] for _, source in sorted(sources.items()) for file in source["files"]
-        )
-        or "There is none: all text is part of the project.",
+        "data_collection_type": [collection],
+        "data_collection_missing_data": "; ".join(lacking),
+        "data_collection_raw_data": " ".join(addresses) or "There is none: all text is part of the project.",
         "data_preprocessing_protocol": list(facts["differences"]),
         "data_manipulation_protocol": f"{rows} rows are published and {dropped} records were left out; manifest.json "
         "counts the reasons.",
@@ -81,6 +92,7 @@ def _responsible_ai(facts: dict[str, Any]) -> dict[str, Any]:
         "data_release_maintenance_plan": f"Version {facts['version']} is a tag and does not change. Corrections are a "
         "new version with a new tag; `python -m builders.rebuild` builds every version from its pinned sources.",
     }
+    return {name: value for name, value in fields.items() if value}
 
 
 def _file(name: str, split: str, entry: dict[str, Any], url: str, version: str) -> Any:
@@ -95,16 +107,21 @@ def _file(name: str, split: str, entry: dict[str, Any], url: str, version: str) 
 
 
 def _records(name: str, split: str, config: dict[str, Any]) -> Any:
-    record_set, columns = f"{name}-{split}", []
+    record_set = f"{name}-{split}"
+    columns = []
     for column, column_type in config["columns"].items():
         # Such as list<item: string> or, as Parquet calls the values, list<element: string>.
         element_type = column_type.removeprefix("list<").removesuffix(">").rpartition(": ")[2]
+        # Croissant writes a list of any length with the shape -1.
+        shape: dict[str, Any] = {}
+        if column_type.startswith("list<"):
+            shape = {"is_array": True, "array_shape": "-1"}
         field = mlcroissant.Field(
             id=f"{record_set}/{column}",
             name=column,
             data_types=[_TYPES.get(element_type, mlcroissant.DataType.TEXT)],
-            **({"is_array": True, "array_shape": "-1"} if column_type.startswith("list<") else {}),
             source=mlcroissant.Source(file_object=f"{record_set}-file", extract=mlcroissant.Extract(column=column)),
+            **shape,
         )
         columns.append(field)
     return mlcroissant.RecordSet(id=record_set, name=record_set, description=config["summary"], fields=columns)

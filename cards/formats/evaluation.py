@@ -65,18 +65,20 @@ class Result:
         >>> Result("o/d", "", "", "", "c", (), score, "", "clean").closeness
         85.0
         """
-        s = self.score
-        if self.computed:
-            c = self.computed
-            return float(supported_digits(c.value, c.low, c.high))
-        if s.ideal is None:
+        score, computed = self.score, self.computed
+        if computed:
+            return float(supported_digits(computed.value, computed.low, computed.high))
+        if score.ideal is None:
             return self.value
-        if is_ratio(s):
-            low, value, high = (100 * min(v / s.ideal, s.ideal / v) if v > 0 else 0.0 for v in (s.low, s.value, s.high))
+        if is_ratio(score):
+            value = _nearness(score.value, score.ideal)
+            # The ideal value may be inside the interval, so the ends are in no fixed order.
+            low, high = _nearness(score.low, score.ideal), _nearness(score.high, score.ideal)
             return float(supported_digits(value, min(low, high), max(low, high, value)))
         # The longer side of the range, so that 0 is the worst possible score on either side.
-        percent = 100 / max(s.most - s.ideal, s.ideal - s.least)
-        return float(supported_digits(100 - percent * abs(s.value - s.ideal), percent * s.low, percent * s.high))
+        percent = 100 / max(score.most - score.ideal, score.ideal - score.least)
+        value = 100 - percent * abs(score.value - score.ideal)
+        return float(supported_digits(value, percent * score.low, percent * score.high))
 
     @property
     def value(self) -> float:
@@ -96,6 +98,13 @@ class Result:
 
     def _digits(self, number: float) -> str:
         return supported_digits(number, self.score.low, self.score.high)
+
+
+def _nearness(ratio: float, ideal: float) -> float:
+    """The smaller of a ratio and its ideal value over the larger one, in percent: 2 and 0.5 are equally far from 1."""
+    if not ratio > 0:
+        return 0.0
+    return 100 * min(ratio / ideal, ideal / ratio)
 
 
 def is_ratio(score: Estimate) -> bool:
@@ -148,7 +157,9 @@ def task_scores(run: Report, benchmark: str) -> Iterator[tuple[str, str, Estimat
     headline, scores = run.headlines[benchmark], run.by_key
     seen = set()
     for name, version in run.data.items():
-        dataset, config, _ = [*name.split("/"), "", ""][:3]
+        # A name is DATASET/CONFIG/SPLIT; rows of no published data set have a shorter one.
+        dataset, _, rest = name.partition("/")
+        config = rest.partition("/")[0]
         score = scores.get((benchmark, headline.group(config), headline.metric))
         if dataset == headline.dataset and score and config not in seen:
             seen.add(config)
@@ -159,16 +170,19 @@ def _result(
     run: Report, repository: str, facts: dict[str, Any], commit: str, headline: Headline, config: str, score: Estimate
 ) -> Result:
     published = f"{facts['name']} {facts['version']}"
-    task = next((task for task in tasks(json.dumps(facts)) if task["id"] == config), None)
-    if task is None:
+    tasks_by_id = {task["id"]: task for task in tasks(json.dumps(facts))}
+    if config not in tasks_by_id:
         raise _NotPublished(say("card.no_config", where=published, config=config))
+    task = tasks_by_id[config]
     declared = facts["benchmark"]
     if declared.get("alone"):
         raise _NotPublished(say("card.other_framework", framework=declared["framework"], where=published))
     prefix = f"{facts['name']}/{config}/"
     rows_by_split = {name.split("/")[2]: rows for name, rows in run.data.items() if name.startswith(prefix)}
-    only_task = config in headline.groups and task["split"] in rows_by_split
-    splits = [task["split"]] if only_task else sorted(rows_by_split)
+    splits = sorted(rows_by_split)
+    # A config whose group has a name of its own is scored on the split of its task alone.
+    if config in headline.groups and task["split"] in rows_by_split:
+        splits = [task["split"]]
     for split in splits:
         where = f"{config}/{split} of {published}"
         rows_published = facts["configs"][config]["splits"].get(split, {})
@@ -231,8 +245,13 @@ def eval_files(
     """
     files = {}
     for benchmark, new in grouped(results, lambda result: result.score.benchmark).items():
-        path = f"{FOLDER}/{'-'.join(slug(part) for part in (benchmark, new[0].setting) if part)}.yaml"
-        entries = [*_kept_entries(current_text(path), path, new), *(_entry(result, source) for result in new)]
+        name = slug(benchmark)
+        # Each setting has its own file, so that a run of the model alone keeps the results with an adapter.
+        if new[0].setting:
+            name += f"-{slug(new[0].setting)}"
+        path = f"{FOLDER}/{name}.yaml"
+        entries = _kept_entries(current_text(path), path, new)
+        entries += [_entry(result, source) for result in new]
         text = yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True, width=1000)
         # The Hub reads the file with the same parser; what it does not give back would be another result there.
         if parse_entries(text, path) != entries:
@@ -250,10 +269,15 @@ def _kept_entries(current: str | None, path: str, new: list[Result]) -> list[Eva
                 f"{path} exists with results of {entry.dataset_id}, and is not replaced by those of "
                 f"{new[0].repository}; rename it in the repository of the model first."
             )
+    # The new results take the place of those of the same task.
     return [entry for entry in entries if entry.task_id not in {result.config for result in new}]
 
 
 def _entry(result: Result, source: ResultSource) -> EvalResultEntry:
+    # Older clients of the Hub have no field for the organisation.
+    organisation = {}
+    if source.org and "source_org" in EvalResultEntry.__dataclass_fields__:
+        organisation["source_org"] = source.org
     return EvalResultEntry(
         dataset_id=result.repository,
         task_id=result.config,
@@ -263,8 +287,8 @@ def _entry(result: Result, source: ResultSource) -> EvalResultEntry:
         source_url=source.url,
         source_name=source.name,
         source_user=source.user,
-        **({"source_org": source.org} if source.org and "source_org" in EvalResultEntry.__dataclass_fields__ else {}),
         notes=result.notes,
+        **organisation,
     )
 
 
@@ -297,6 +321,7 @@ def parse_notes(notes: str | None, value: float = math.nan) -> Cell | None:
     ('gas', (0.2, 0.1, 0.25), 364, 0.0, '')
     >>> parse_notes("with tools")
     """
+    # Notes are free text of whoever wrote the result; only the form of this module is read.
     match = _NOTES.fullmatch(notes or "")
     try:
         return match and Cell(
@@ -316,20 +341,25 @@ def parse_notes(notes: str | None, value: float = math.nan) -> Cell | None:
 
 def model_index(results: list[Result], task: str) -> list[EvalResult]:
     """The results for the Hub's older format, ``model-index``; ``task`` is the task of the model on the Hub."""
-    return [
-        EvalResult(
+    entries = []
+    for result in results:
+        name = f"{result.score.metric} of {result.score.group}"
+        if result.setting:
+            name += f" ({result.setting})"
+        # The format has room for one split.
+        split = result.splits[0] if len(result.splits) == 1 else None
+        entry = EvalResult(
             task_type=task,
             task_name="Bias",
             dataset_type=result.repository,
             dataset_name=f"{result.title} ({result.config})",
             dataset_config=result.config,
-            dataset_split=result.splits[0] if len(result.splits) == 1 else None,
+            dataset_split=split,
             dataset_revision=result.commit or result.tag,
             metric_type=result.score.metric,
-            metric_name=f"{result.score.metric} of {result.score.group}"
-            + f" ({result.setting})" * bool(result.setting),
+            metric_name=name,
             metric_value=result.value,
             metric_args={"setting": result.setting, "notes": result.notes},
         )
-        for result in results
-    ]
+        entries.append(entry)
+    return entries

@@ -100,6 +100,7 @@ def checked_run(run: Report, folder: Path, declarations: Declarations) -> Upload
         estimates += [_checked(score, (metrics or {}).get(score.metric), counts) for score in scores]
         uploaded = run.headlines.get(benchmark)
         if metrics is None and uploaded:
+            # Only the names of groups and metrics are taken: sentences of others are not put on a page.
             headlines[benchmark] = Headline(uploaded.dataset, uploaded.metric, uploaded.groups, uploaded.shown)
         elif uploaded and (own := declarations.headline(run, benchmark)):
             headlines[benchmark] = own
@@ -116,6 +117,7 @@ def _examples(about: Any, folder: Path) -> Path | None:
     if not isinstance(about, Mapping) or not isinstance(about.get("file"), str):
         return None
     file = folder / about["file"]
+    # A path out of the folder would let an upload name any file of this machine.
     inside = folder.resolve() in file.resolve().parents
     return file if inside and file.is_file() and file_sha256(file) == about.get("sha256") else None
 
@@ -126,8 +128,10 @@ def _checked(score: Estimate, known: Declared | None, counts: Mapping[str, int] 
         counted = counts.get(score.group, 0)
         if score.n > counted:
             raise CardError(f"{where} is of {score.n} examples, and there are {counted}; these results are not shown.")
+        # Fewer examples than stated is possible, where some have no score for a metric.
         score = replace(score, n=counted, clusters=min(score.clusters, counted))
     if known is None:
+        # Without a declaration there is no ideal value, so the owner cannot make a score look unbiased.
         return replace(score, ideal=None, least=math.nan, most=math.nan, title="", short="", reading="", ability=False)
     _check_ideal(where, score.ideal, known)
     return replace(score, **known._asdict())

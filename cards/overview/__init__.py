@@ -43,8 +43,8 @@ def placed(row: ModelRow, revision: str = "", parameters: float = float("nan")) 
     >>> placed(ModelRow("org/pythia-70m", "", ""), "step512").step
     512.0
     """
-    found = place(row.model, revision, parameters)
-    return replace(row, family=found.family, parameters=found.parameters, step=found.step)
+    family = place(row.model, revision, parameters)
+    return replace(row, family=family.family, parameters=family.parameters, step=family.step)
 
 
 def overview(rows: Iterable[ModelRow], columns: Sequence[Column], *, ability: str = "language ability") -> Markup:
@@ -89,16 +89,21 @@ def _families(rows: Sequence[ModelRow]) -> list[Family]:
     """The rows by family, each in the order of its parameters and steps."""
     groups = sorted(matrix(rows).groups, key=_order)
     by_family = grouped(groups, lambda group: group.first.family or group.first.model)
-    families = [Family(name if len(some) > 1 else "", some) for name, some in by_family.items()]
+    families = []
+    for name, members in by_family.items():
+        # A model without relatives needs no heading.
+        title = name if len(members) > 1 else ""
+        families.append(Family(title, members))
     return sorted(families, key=lambda family: (family.title or family.groups[0].first.model).lower())
 
 
 def _order(group: ColumnGroup) -> tuple[bool, float, bool, float, str]:
     """Models of unknown size or step are first; NaN has no order of its own."""
     first = group.first
-    by_size = (True, first.parameters) if first.parameters >= 0 else (False, 0.0)
-    by_step = (True, first.step) if first.step >= 0 else (False, 0.0)
-    return (*by_size, *by_step, first.model)
+    # No comparison with NaN holds, so an unknown number is neither below nor above another.
+    has_size = first.parameters >= 0
+    has_step = first.step >= 0
+    return has_size, first.parameters if has_size else 0.0, has_step, first.step if has_step else 0.0, first.model
 
 
 def _text(name: str) -> str:

@@ -51,6 +51,7 @@ def place(name: str, revision: str = "", parameters: float = math.nan) -> Place:
     """
     family, step = _without_step(name)
     if math.isnan(step):
+        # Checkpoints of one training are often the branches of one repository.
         _, step = _without_step(revision)
     size = _SIZE.search(family)
     if size:
@@ -93,6 +94,7 @@ def size_text(parameters: float) -> str:
     """
     if not math.isfinite(parameters):
         return ""
+    # Three digits tell the sizes of a family apart.
     for unit, factor in (("T", 1e12), ("B", 1e9), ("M", 1e6), ("k", 1e3)):
         if parameters >= factor:
             return f"{parameters / factor:.3g}{unit}"

@@ -91,6 +91,7 @@ class Cell:
         """
         if self.ideal is None or not math.isfinite(self.most - self.least) or self.most == self.least:
             return None
+        # The longer side of the range is the greatest possible distance; a value outside the range has all of it.
         return min(1.0, self.distance / max(self.most - self.ideal, self.ideal - self.least))
 
     @property
@@ -100,7 +101,9 @@ class Cell:
         >>> Cell(0.04, 0, 0.1, "gas", 0, 9, "", 0, 1).band, Cell(0.51, 0, 1, "gas", 0, 9, "", 0, 1).band
         (0, 4)
         """
-        return None if self.share is None else sum(self.share > end for end in BANDS)
+        if self.share is None:
+            return None
+        return sum(self.share > end for end in BANDS)
 
     def comparable(self, base: Cell | None) -> bool:
         """Whether the change from a base has a verdict: both have intervals, of the same metric with an ideal.
@@ -134,6 +137,7 @@ class Cell:
         if self.paired[:2] == (base.value, self.value):
             _, _, value, low, high, p, side = self.paired
             return (value, low, high), p, side
+        # Without the examples the scores count as independent, which makes the interval wider than the paired one.
         difference = unpaired(self.numbers, base.numbers)
         return difference, p_of(difference), self._p_of_side(base)
 
@@ -190,13 +194,21 @@ class ModelRow:
         """
         if self.restriction or base.restriction:
             return {}
-        pairs = [(key, cell, base.cells.get(key)) for key, cell in self.cells.items()]
-        compared = [(key, cell, old, *cell.change(old)) for key, cell, old in pairs if old and cell.comparable(old)]
+        compared: list[tuple[Key, Cell, Cell, Numbers]] = []
+        p_changes, p_sides, clusters = [], [], []
+        for key, cell in self.cells.items():
+            old = base.cells.get(key)
+            if old is None or not cell.comparable(old):
+                continue
+            change, p, side = cell.change(old)
+            compared.append((key, cell, old, change))
+            p_changes.append(p)
+            p_sides.append(side)
+            clusters.append(min(cell.clusters, old.clusters))
         # All changes of a row are looked at together, so they are one family of tests.
-        clusters = [min(cell.clusters, old.clusters) for _, cell, old, *_ in compared]
-        tests = corrected([p for *_, p, _ in compared], [side for *_, side in compared], clusters)
+        corrected_p, p_directions = corrected(p_changes, p_sides, clusters)
         verdicts: dict[Key, str] = {}
-        for (key, cell, old, change, *_), p, p_direction in zip(compared, *tests, strict=True):
+        for (key, cell, old, change), p, p_direction in zip(compared, corrected_p, p_directions, strict=True):
             is_paired = cell.paired[:2] == (old.value, cell.value)
             # Of one pair of runs all pages say the same.
             if is_paired and cell.said:
@@ -242,15 +254,20 @@ def matrix(rows: Iterable[ModelRow]) -> Matrix:
     A row whose base has no row of its own is the first of a group.
 
     >>> rows = [("b", "adapter x", "b"), ("a", "", ""), ("b", "", ""), ("org/x", "", "a")]
-    >>> made = matrix([ModelRow(*row) for row in rows])
-    >>> [(group.first.model, [row.model for row in group.others]) for group in made.groups]
+    >>> groups = matrix([ModelRow(*row) for row in rows]).groups
+    >>> [(group.first.model, [row.model for row in group.others]) for group in groups]
     [('a', ['org/x']), ('b', ['b'])]
     """
     ordered = sorted(rows, key=lambda row: (row.model.lower(), row.model, row.setting, row.revision))
     alone = [row for row in ordered if not row.setting and row.base in ("", row.model)]
-    by_revision = {(row.model, row.revision): place for place, row in enumerate(alone)}
-    by_name = {row.model: place for place, row in reversed([*enumerate(alone)])}
-    below: dict[int, list[ModelRow]] = {place: [] for place in range(len(alone))}
+    by_revision: dict[tuple[str, str], int] = {}
+    by_name: dict[str, int] = {}
+    below: list[list[ModelRow]] = []
+    for place, row in enumerate(alone):
+        by_revision[row.model, row.revision] = place
+        # An adapter names no revision of its base, so it goes below the first one.
+        by_name.setdefault(row.model, place)
+        below.append([])
     without_base = []
     for row in ordered:
         # A row is first in its group, or below the model that it changes where that has a row.
@@ -262,4 +279,7 @@ def matrix(rows: Iterable[ModelRow]) -> Matrix:
     groups = [ColumnGroup(row, below[place]) for place, row in enumerate(alone)]
     groups += [ColumnGroup(row) for row in without_base]
     groups.sort(key=lambda group: (group.first.model.lower(), group.first.model, group.first.setting))
-    return Matrix(groups, sorted({key for row in ordered for key in row.cells}))
+    columns: set[Key] = set()
+    for row in ordered:
+        columns.update(row.cells)
+    return Matrix(groups, sorted(columns))

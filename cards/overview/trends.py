@@ -99,7 +99,9 @@ def _line_along_steps(row: ModelRow) -> str:
 
 
 def _line_along_sizes(row: ModelRow) -> str:
-    return f"{row.family}, step {row.step:,.0f}" if math.isfinite(row.step) else row.family
+    if not math.isfinite(row.step):
+        return row.family
+    return f"{row.family}, step {row.step:,.0f}"
 
 
 AXES = (
@@ -119,7 +121,11 @@ def trends(rows: Iterable[ModelRow], columns: Sequence[Column]) -> list[TrendFig
     for axis in AXES:
         placed = [row for row in plain if math.isfinite(axis.at(row))]
         lines = grouped(placed, axis.line)
-        names = sorted(name for name, some in lines.items() if len(set(map(axis.at, some))) > 1)
+        names = []
+        for name, models in sorted(lines.items()):
+            # Two models at one place are no trend.
+            if len({axis.at(row) for row in models}) > 1:
+                names.append(name)
         for start in range(0, len(names), FAMILIES):
             shown = {name: sorted(lines[name], key=axis.at) for name in names[start : start + FAMILIES]}
             panels = [_panel(shown, column, axis) for column in columns]
@@ -132,16 +138,24 @@ def trends(rows: Iterable[ModelRow], columns: Sequence[Column]) -> list[TrendFig
 def _panel(families: Mapping[str, Sequence[ModelRow]], column: Column, axis: Axis) -> Panel | None:
     """The panel of a score; None where no family has it at two places."""
     scores: dict[str, list[Scored]] = {}
+    cells: list[Cell] = []
+    every_place: set[float] = set()
     for name, rows in families.items():
-        some = [(axis.at(row), row.cells[column.key]) for row in rows if column.key in row.cells]
-        scores[name] = some if len({place for place, _ in some}) > 1 else []
-    every = [scored for some in scores.values() for scored in some]
-    if not every:
+        line = [(axis.at(row), row.cells[column.key]) for row in rows if column.key in row.cells]
+        places_of_line = {place for place, _ in line}
+        # A family with one place keeps its colour, but has no line here.
+        scores[name] = line if len(places_of_line) > 1 else []
+        if scores[name]:
+            cells += [cell for _, cell in line]
+            every_place |= places_of_line
+    if not cells:
         return None
 
-    ends = [number for _, cell in every for number in cell.numbers if math.isfinite(number)]
+    ends: list[float] = []
+    for cell in cells:
+        ends += [number for number in cell.numbers if math.isfinite(number)]
     least, most = min(ends), max(ends)
-    ideal = every[0][1].ideal
+    ideal = cells[0].ideal
     # An ideal value far from all scores would press them into one line, so it is only drawn where it is near.
     if ideal is not None and least - (most - least) <= ideal <= most + (most - least):
         least, most = min(least, ideal), max(most, ideal)
@@ -150,16 +164,23 @@ def _panel(families: Mapping[str, Sequence[ModelRow]], column: Column, axis: Axi
     marks = ticks(least, most)
     up = _placed(marks[0], marks[-1], HEIGHT - BOTTOM, TOP)
 
-    places = sorted({place for place, _ in every})
-    wide = places[-1] > _LOGARITHMIC * max(places[0], 1)
+    places = sorted(every_place)
     across = _placed(places[0], places[-1], LEFT + 8, WIDTH - RIGHT - 8)
-    if wide:
+    if places[-1] > _LOGARITHMIC * max(places[0], 1):
         # Steps 1, 2, 4 … are apart on a logarithmic axis alone, and 125,000, 134,000, 140,000 on a plain one.
         logarithmic = _placed(places[0], places[-1], LEFT + 8, WIDTH - RIGHT - 8, logarithmic=True)
         if _smallest_gap(logarithmic, places) >= _smallest_gap(across, places):
             across = logarithmic
-    lines = [Line(name, _points(some, across, up, axis)) for name, some in scores.items()]
-    changes = [point.apart for line in lines for point in line.points[1:]]
+    lines = []
+    changes = significant = 0
+    for name, line in scores.items():
+        points = _points(line, across, up, axis)
+        lines.append(Line(name, points))
+        # The first point has none before it.
+        for point in points[1:]:
+            changes += 1
+            significant += point.apart
+    are = "is" if significant == 1 else "are"
     return Panel(
         title=column.title,
         note=column.note,
@@ -167,11 +188,7 @@ def _panel(families: Mapping[str, Sequence[ModelRow]], column: Column, axis: Axi
         across=_apart([(across(place), axis.text(place)) for place in places]),
         up=[(up(mark), minus(formatted(mark))) for mark in marks],
         ideal=None if ideal is None else up(ideal),
-        sentence=say(
-            "trend.changes",
-            count=f"{sum(changes)} of {counted(len(changes), 'change')}",
-            are="is" if sum(changes) == 1 else "are",
-        ),
+        sentence=say("trend.changes", count=f"{significant} of {counted(changes, 'change')}", are=are),
     )
 
 
@@ -180,15 +197,21 @@ def _points(scores: Sequence[Scored], across: Placing, up: Placing, axis: Axis) 
 
     The changes of a line are looked at together, so their p-values are corrected for one another.
     """
-    p = [new.change(old)[1] if new.comparable(old) else math.nan for (_, old), (_, new) in pairwise(scores)]
-    apart = [False, *(value < LEVEL for value in holm(p))]
+    p = []
+    for (_, old), (_, new) in pairwise(scores):
+        # Scores without an interval, of other metrics, or at chance have no p.
+        p.append(new.change(old)[1] if new.comparable(old) else math.nan)
+    apart = [False]
+    apart += [value < LEVEL for value in holm(p)]
     points = []
     for (place, cell), is_apart in zip(scores, apart, strict=False):
-        ends = (cell.low, cell.high) if cell.has_interval else (cell.value, cell.value)
+        low = high = cell.value
+        if cell.has_interval:
+            low, high = cell.low, cell.high
         said = f"{axis.title} {axis.text(place)}: {cell.number}"
         if cell.interval:
             said += f", 95 % interval {cell.interval}"
-        points.append(Point(across(place), up(cell.value), up(ends[0]), up(ends[1]), minus(said), is_apart))
+        points.append(Point(across(place), up(cell.value), up(low), up(high), minus(said), is_apart))
     return points
 
 
@@ -196,13 +219,17 @@ def _placed(least: float, most: float, start: float, end: float, logarithmic: bo
     """A function from numbers between two ends to places in the drawing."""
 
     def scaled(number: float) -> float:
+        if not logarithmic:
+            return number
         # Step 0 has no logarithm, and one step more changes nothing that can be seen.
-        return math.log10(number + 1) if logarithmic else number
+        return math.log10(number + 1)
 
     width = scaled(most) - scaled(least)
 
     def place(number: float) -> float:
-        share = (scaled(number) - scaled(least)) / width if width else 0.5
+        share = 0.5
+        if width:
+            share = (scaled(number) - scaled(least)) / width
         return round(start + (end - start) * share, 1)
 
     return place
@@ -224,7 +251,9 @@ def ticks(least: float, most: float) -> list[float]:
         least, most = least - room, most + room
     rough = (most - least) / 4
     power = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
+    # The smallest of the steps 1, 2, 5, 10 that is not too small; 0.999 allows for rounding.
+    step = min(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
+    # A number that is a tick but for rounding is one, so no further tick is added around it.
     first, last = math.floor(least / step + 1e-9), math.ceil(most / step - 1e-9)
     # Without rounding, 3 · 0.1 would be shown as 0.30000000000000004.
     return [round(number * step, 12) for number in range(first, last + 1)]
@@ -238,4 +267,5 @@ def _apart(labels: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
         is_free = not kept or place - kept[-1][0] >= _APART
         if is_free and last[0] - place >= _APART:
             kept.append((place, text))
-    return [*kept, last]
+    kept.append(last)
+    return kept
