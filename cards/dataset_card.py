@@ -197,7 +197,7 @@ def tasks(manifest: str) -> list[dict[str, str]]:
 
 def withheld_columns(config: dict[str, Any]) -> list[str]:
     """The columns that a config of a manifest was published without."""
-    # A config without any column is withheld as a whole, and not without some of them.
+
     return [name for name in config.get("quotes", []) if config["columns"] and name not in config["columns"]]
 
 

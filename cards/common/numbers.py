@@ -43,7 +43,7 @@ def supported_places(low: float, high: float) -> int | None:
     width = high - low
     if not (math.isfinite(width) and width > 0):
         return None
-    # Rounded first: log10(5 / 0.5) may be a little above 1, which would add a decimal.
+    # Rounded first: a difference of floats may be a little too small, which would add a decimal.
     return max(0, math.ceil(round(math.log10(5 / width), 9)))
 
 
