@@ -62,7 +62,7 @@ def _single(file: ScoreFile) -> list[Row]:
     """A row for each prompt, in the group that the file gives it."""
     prompts = file.texts(PROMPT)
     groups = file.texts(GROUP) if GROUP in file else [ALL] * len(prompts)
-    rows = []
+    rows = list[Row]()
     for number, (prompt, group) in enumerate(zip(prompts, groups, strict=True), start=1):
         name = str(number)
         rows.append({"id": name, "prompt": prompt, "group": group, "pair": name, "side": 0})
@@ -71,7 +71,7 @@ def _single(file: ScoreFile) -> list[Row]:
 
 def _pairs(file: ScoreFile, first: str, second: str) -> list[Row]:
     """Two rows for each pair, one after the other."""
-    rows = []
+    rows = list[Row]()
     for number, prompts in enumerate(zip(file.texts(first), file.texts(second), strict=True), start=1):
         for side, (group, prompt) in enumerate(zip((first, second), prompts, strict=True), start=1):
             about = {"group": group, "pair": str(number), "side": side}
