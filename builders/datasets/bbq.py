@@ -41,7 +41,7 @@ def rows_of(prefix: str, fetched: Fetched, records: Iterable[tuple[int, Mapping[
         When a record has no or several answers that it cannot be known, or a label that is not known here.
     """
     records_of = list(records)
-    answers = set()
+    answers: set[str] = set()
     for _, record in records_of:
         if record:
             answers.update(record[answer] for answer in _PLACES if _label(record, answer) == UNKNOWN)

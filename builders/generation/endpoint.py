@@ -148,7 +148,8 @@ class Endpoint:
 
 def _usage(usage: Mapping[str, Any]) -> tuple[int, int] | None:
     """The tokens of the prompt and of the reply; None unless both are plain counts."""
-    prompt_tokens, reply_tokens = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    prompt_tokens: Any = usage.get("prompt_tokens")
+    reply_tokens: Any = usage.get("completion_tokens")
     for count in (prompt_tokens, reply_tokens):
         # True and 3.0 are no counts either. Without counts the highest cost is charged.
         if type(count) is not int or not 0 <= count < _MANY_TOKENS:
