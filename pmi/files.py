@@ -3,7 +3,6 @@
 import csv
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -114,7 +113,10 @@ def write_rows(table: pa.Table, path: str | Path, record: Path | None = None) ->
 
 def _lines(path: Path) -> pa.Table:
     text = path.read_bytes().decode("utf-8-sig")
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n") if text else []
+    lines = []
+    if text:
+        # Not splitlines(), which also splits at separators inside sentences, such as U+2028.
+        lines = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
     return pa.table({"text": pa.array(lines, pa.string())})
 
 
@@ -124,7 +126,8 @@ def _csv(path: Path) -> pa.Table:
     # Arrow would guess types and rename columns that occur twice, so the names are read first.
     with open(path, encoding="utf-8-sig", newline="") as file:
         names = next(csv.reader(file, delimiter=delimiter), [])
-    if name := first_duplicate(names):
+    name = first_duplicate(names)
+    if name:
         raise FileError(f"{path} has the column {name!r} more than once; give each column its own name.")
     return pyarrow.csv.read_csv(
         path,
@@ -140,13 +143,22 @@ def _json(path: Path) -> pa.Table:
     return pyarrow.json.read_json(path, parse_options=pyarrow.json.ParseOptions(newlines_in_values=False))
 
 
+def _write_parquet(table: pa.Table, file: IO[bytes]) -> None:
+    pq.write_table(table, file, compression="zstd")
+
+
 def _write_csv(table: pa.Table, file: IO[bytes], delimiter: str = ",") -> None:
     pyarrow.csv.write_csv(table, file, pyarrow.csv.WriteOptions(delimiter=delimiter))
+
+
+def _write_tsv(table: pa.Table, file: IO[bytes]) -> None:
+    _write_csv(table, file, "\t")
 
 
 def _write_jsonl(table: pa.Table, file: IO[bytes]) -> None:
     for batch in table.to_batches():
         for row in batch.to_pylist():
+            # Dates and decimal numbers have no JSON of their own, so they are written as text.
             file.write(orjson.dumps(row, default=str, option=orjson.OPT_APPEND_NEWLINE))
 
 
@@ -158,8 +170,8 @@ _READERS: dict[str, Callable[[Path], Any]] = {
     ".parquet": pq.read_table,
 }
 _WRITERS: dict[str, Callable[[pa.Table, IO[bytes]], None]] = {
-    ".parquet": partial(pq.write_table, compression="zstd"),
+    ".parquet": _write_parquet,
     ".csv": _write_csv,
-    ".tsv": partial(_write_csv, delimiter="\t"),
+    ".tsv": _write_tsv,
     ".jsonl": _write_jsonl,
 }

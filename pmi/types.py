@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, get_args
@@ -15,6 +14,10 @@ import numpy.typing as npt
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
+#: Arrays of the compiled steps of counting, which take half the memory or less.
+Uint8Array = npt.NDArray[np.uint8]
+Int32Array = npt.NDArray[np.int32]
+Uint64Array = npt.NDArray[np.uint64]
 
 #: The largest window, in words. With a larger one a 32-bit pair count could overflow between two checks.
 MAX_WINDOW = 10_000
@@ -133,12 +136,32 @@ class CorpusTotals:
         >>> CorpusTotals.sum([CorpusTotals(words=3, losses=("b",)), CorpusTotals(words=4, losses=("a",))])
         CorpusTotals(words=7, pairs=0, documents=0, bytes=0, invalid_bytes=0, long_runs=0, losses=('a', 'b'))
         """
-        totals = list(parts)
-        texts = ("losses", "inputs", "contents")
-        numbers = {f.name: sum(getattr(t, f.name) for t in totals) for f in fields(cls) if f.name not in texts}
-        lists = [tuple(sorted(text for t in totals for text in getattr(t, name))) for name in texts]
-        losses, inputs, contents = lists
-        return cls(**numbers, losses=losses, inputs=inputs, contents=contents)
+        words = pairs = documents = size = invalid_bytes = long_runs = 0
+        losses: list[str] = []
+        inputs: list[str] = []
+        contents: list[str] = []
+        for part in parts:
+            words += part.words
+            pairs += part.pairs
+            documents += part.documents
+            size += part.bytes
+            invalid_bytes += part.invalid_bytes
+            long_runs += part.long_runs
+            losses += part.losses
+            inputs += part.inputs
+            contents += part.contents
+        # Sorted, so that the sum does not depend on the order of the parts.
+        return cls(
+            words,
+            pairs,
+            documents,
+            size,
+            invalid_bytes,
+            long_runs,
+            tuple(sorted(losses)),
+            tuple(sorted(inputs)),
+            tuple(sorted(contents)),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +181,9 @@ SHE_HE = GenderedPair("she", "he")
 
 def as_pairs(pairs: GenderedPair | Sequence[GenderedPair]) -> tuple[GenderedPair, ...]:
     """One pair or several as a tuple."""
-    return (pairs,) if isinstance(pairs, GenderedPair) else tuple(pairs)
+    if isinstance(pairs, GenderedPair):
+        return (pairs,)
+    return tuple(pairs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -234,7 +259,14 @@ def first_duplicate(names: Iterable[str]) -> str | None:
     >>> first_duplicate(["she", "he", "he"]), first_duplicate([])
     ('he', None)
     """
-    return next((name for name, n in Counter(names).items() if n > 1), None)
+    counts: dict[str, int] = {}
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+    # In the order of first appearance, so that the error names the same one each time.
+    for name, count in counts.items():
+        if count > 1:
+            return name
+    return None
 
 
 #: Forms of singular they, which are in none of those pairs.
@@ -260,7 +292,11 @@ def parse_pairs(text: str) -> tuple[GenderedPair, ...]:
     """
     # By both words, so that a pair with two weights is noticed.
     pairs: dict[tuple[str, str], GenderedPair] = {}
-    for entry in filter(None, map(str.strip, text.split(","))):
+    for part in text.split(","):
+        entry = part.strip()
+        # A comma at the end is no further pair.
+        if not entry:
+            continue
         parts = _PAIR.fullmatch(entry)
         if not parts or parts[1].lower() == parts[2].lower():
             raise TableError(f"{entry!r} is not a pair of words; give pairs such as she:he,her:his=0.5.")
@@ -282,4 +318,8 @@ def words_of(pairs: Iterable[GenderedPair] = PUBLISHED_PAIRS) -> tuple[str, ...]
     >>> words_of(parse_pairs("her:his,her:him"))
     ('her', 'his', 'him')
     """
-    return tuple(dict.fromkeys(word for pair in pairs for word in (pair.first, pair.second)))
+    words: dict[str, None] = {}
+    for pair in pairs:
+        words[pair.first] = None
+        words[pair.second] = None
+    return tuple(words)

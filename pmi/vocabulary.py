@@ -84,8 +84,13 @@ def fasttext_test(confidence: float = CONFIDENCE, model: Path | None = None) -> 
     detector = _detector(model)
 
     def is_english(words: Sequence[str]) -> Mask:
-        guesses = (detector.detect(word, model="lite", k=1) for word in words)
-        return _mask(bool(g) and g[0]["lang"] == "en" and g[0]["score"] > confidence for g in guesses)
+        passed = np.zeros(len(words), dtype=np.bool_)
+        for row, word in enumerate(words):
+            guesses = detector.detect(word, model="lite", k=1)
+            if guesses:
+                best = guesses[0]
+                passed[row] = best["lang"] == "en" and best["score"] > confidence
+        return passed
 
     return is_english
 
@@ -99,8 +104,13 @@ def english_probabilities(words: Sequence[str], model: Path | None = None) -> Fl
         When the package or the file is missing.
     """
     detector = _detector(model)
-    labels = ({g["lang"]: g["score"] for g in detector.detect(word, model="lite", k=_LANGUAGES)} for word in words)
-    return np.fromiter((guesses.get("en", 0.0) for guesses in labels), dtype=np.float64, count=len(words))
+    probabilities = np.zeros(len(words))
+    for row, word in enumerate(words):
+        # All languages are asked for, because English need not be among the first.
+        for guess in detector.detect(word, model="lite", k=_LANGUAGES):
+            if guess["lang"] == "en":
+                probabilities[row] = guess["score"]
+    return probabilities
 
 
 def _detector(model: Path | None) -> Any:
@@ -219,8 +229,12 @@ def sample_words(words: Sequence[str], seeds: Sequence[int] = SEEDS, size: int =
             f"A sample is to have {size} words and there are {len(words)} to sample from; give a size "
             f"from 1 to {len(words)}, or filter less."
         )
-    samples = (np.random.RandomState(seed).choice(len(words), size, replace=False) for seed in seeds)
-    return tuple(tuple(words[number] for number in sample) for sample in samples)
+    samples = []
+    for seed in seeds:
+        # RandomState and not default_rng: pandas draws with it, and its numbers never change.
+        places = np.random.RandomState(seed).choice(len(words), size, replace=False)
+        samples.append(tuple(words[place] for place in places))
+    return tuple(samples)
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,11 +337,9 @@ def anchors(
     for seed, sample in zip(seeds, samples, strict=True):
         if not 0 < len(sample) <= size:
             raise VocabularyError(f"A sample has {len(sample)} words and the pool {size}; give a sample of the pool.")
-        missing = [word for word in sample if word not in place]
-        if missing:
-            raise VocabularyError(
-                f"The sampled word {missing[0]!r} is not among the words; give the table of the draw."
-            )
+        for word in sample:
+            if word not in place:
+                raise VocabularyError(f"The sampled word {word!r} is not among the words; give the table of the draw.")
         ranks = np.random.RandomState(seed).choice(size, len(sample), replace=False)
         for rank, word in zip(ranks.tolist(), sample, strict=True):
             if placed.setdefault(rank, place[word]) != place[word]:

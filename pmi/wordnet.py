@@ -54,7 +54,13 @@ class _PartOfSpeech:
             return word in self.lemmas or not self.lemmas.isdisjoint(self.exceptions[word])
         forms = {word}
         while forms and self.lemmas.isdisjoint(forms):
-            forms = {form[: -len(old)] + new for form in forms for old, new in self.endings if form.endswith(old)}
+            shorter = set()
+            # All rules are applied to all forms, and then again to what they give.
+            for form in forms:
+                for old, new in self.endings:
+                    if form.endswith(old):
+                        shorter.add(form[: -len(old)] + new)
+            forms = shorter
         return bool(forms)
 
 
@@ -65,7 +71,9 @@ class WordNet:
     parts: tuple[_PartOfSpeech, ...]
 
     def __contains__(self, word: object) -> bool:
-        return isinstance(word, str) and any(part.has(word) for part in self.parts)
+        if not isinstance(word, str):
+            return False
+        return any(part.has(word) for part in self.parts)
 
 
 def dictionary(words: Sequence[str], folder: Path | None = None) -> Container[str]:
@@ -124,9 +132,13 @@ def load(folder: Path | None = None) -> WordNet:
         When WordNet is not found.
     """
     for place in [folder] if folder else _places():
-        opened: Traversable = zipfile.Path(place, "wordnet/") if place.suffix == ".zip" and place.is_file() else place
+        opened: Traversable = place
+        # NLTK reads its packages from the zip files that it downloads, so they may never be unpacked.
+        if place.suffix == ".zip" and place.is_file():
+            opened = zipfile.Path(place, "wordnet/")
         if opened.joinpath("index.noun").is_file():
-            return WordNet(tuple(_part_of_speech(opened, name) for name in _ENDINGS))
+            parts = [_part_of_speech(opened, name) for name in _ENDINGS]
+            return WordNet(tuple(parts))
     if folder:
         where = f"{folder} has no WordNet files (index.noun …)"
     else:
@@ -144,9 +156,14 @@ def _places() -> Iterator[Path]:
     if "WNHOME" in os.environ:
         yield Path(os.environ["WNHOME"]) / "dict"
     yield Path("/usr/share/wordnet")
-    own = [Path(data) for data in os.environ.get("NLTK_DATA", "").split(os.pathsep) if data]
-    usual = [Path(root) / "nltk_data" for root in (Path.home(), sys.prefix, "/usr/share", "/usr/local/share")]
-    for data in own + usual:
+    folders = []
+    for folder in os.environ.get("NLTK_DATA", "").split(os.pathsep):
+        if folder:
+            folders.append(Path(folder))
+    # Where NLTK puts and looks for its data by default.
+    for root in (Path.home(), sys.prefix, "/usr/share", "/usr/local/share"):
+        folders.append(Path(root) / "nltk_data")
+    for data in folders:
         yield data / "corpora" / "wordnet"
         yield data / "corpora" / "wordnet.zip"
 

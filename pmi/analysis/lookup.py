@@ -1,6 +1,5 @@
 """Reads δ by word from a file, a data-set folder or the Hub."""
 
-import hashlib
 import json
 import re
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cards.common.files import beside, is_recorded
+from cards.common.files import beside, file_sha256, is_recorded
 from cards.common.stored import opened
 from pmi.analysis.table import METADATA_KEY
 from pmi.counting.counts import Counts, rule_from_json
@@ -46,8 +45,10 @@ def delta_table(source: str | Path, pairs: GenderedPair | Sequence[GenderedPair]
         return _from_folder(path, pairs)
     if not path.is_file() and path.suffix not in ENDINGS and (name := _HUB_NAME.fullmatch(str(source))):
         return _from_rows(_from_hub(str(source), name[1]), str(source), _unknown_rule(str(source)), pairs)
-    if counts := read_counts(path):
+    counts = read_counts(path)
+    if counts:
         return counts.delta(SHE_HE if pairs is None else pairs)
+    # Only what this program wrote has a record; a table of somebody else is read as it is.
     record = beside(path)
     if record.exists() and not is_recorded(path, record):
         raise TableError(
@@ -63,7 +64,10 @@ def read_counts(source: str | Path) -> Counts | None:
         names = pq.read_schema(source).names
     except (OSError, pa.ArrowInvalid):
         return None
-    return Counts.read(source) if names[:2] == ["word", "count"] and "delta" not in names else None
+    # A table of δ begins with the same two columns.
+    if names[:2] != ["word", "count"] or "delta" in names:
+        return None
+    return Counts.read(source)
 
 
 def _from_folder(folder: Path, pairs: GenderedPair | Sequence[GenderedPair] | None) -> DeltaTable:
@@ -83,7 +87,7 @@ def _check_manifest(folder: Path, path: Path) -> None:
         data, whole = opened((folder / "manifest.json").read_bytes())
         splits = json.loads(data)["configs"]["words"]["splits"].values()
         stated = [split["sha256"] for split in splits if folder / split["file"] == path]
-        whole = whole and stated == [hashlib.sha256(path.read_bytes()).hexdigest()]
+        whole = whole and stated == [file_sha256(path)]
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         whole = False
     if not whole:
@@ -123,10 +127,9 @@ def _from_rows(
         rule = rule_from_json(metadata["rule"])
     if pa.types.is_string(rows.schema.field("delta").type):  # CSV, where an undefined value is empty
         rows = rows.filter(pc.not_equal(rows["delta"], ""))
+    schema = pa.schema([("word", pa.string()), ("delta", pa.float64()), ("count", pa.int64())])
     try:
-        typed = rows.select(_COLUMNS).cast(
-            pa.schema(zip(_COLUMNS, (pa.string(), pa.float64(), pa.int64()), strict=True))
-        )
+        typed = rows.select(_COLUMNS).cast(schema)
     except pa.ArrowInvalid as error:
         raise TableError(f"{name} has a value that is not a number ({error}); correct the table.") from None
     defined = typed.filter(pc.is_valid(typed["delta"]))

@@ -20,7 +20,6 @@ from pmi.types import FloatArray, GenderedPair, PmiError
 from pmi.vocabulary import NEUTRAL_DELTA
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
@@ -28,7 +27,10 @@ ImageFormat = Literal["svg", "png"]
 
 # Kendall's τ over fewer words than this is not shown.
 _MIN_WORDS = 30
-_FIRST, _SECOND, _BOTH, _GREY = (PALETTE[name] for name in ("female", "male", "line-1", "third"))
+_FIRST = PALETTE["female"]
+_SECOND = PALETTE["male"]
+_BOTH = PALETTE["line-1"]
+_GREY = PALETTE["third"]
 
 
 def write(
@@ -48,8 +50,9 @@ def write(
     PmiError
         When matplotlib is missing or the folder cannot be written.
     """
-    columns = (rows[f"pmi_{word}"] for word in (pair.first, pair.second))
-    first, second = (pc.fill_null(column, float("nan")).to_numpy() for column in columns)
+    # Words without a value are null in the table, and numpy has NaN for them.
+    first = pc.fill_null(rows[f"pmi_{pair.first}"], float("nan")).to_numpy()
+    second = pc.fill_null(rows[f"pmi_{pair.second}"], float("nan")).to_numpy()
     both = np.isfinite(first) & np.isfinite(second)
     with _styled():
         figures = {}
@@ -58,15 +61,17 @@ def write(
             figures["delta"] = _delta_histogram(first[both] - second[both], pair)
         if agreement and len(agreement.pairs) > 1:
             figures["agreement"] = _agreement_matrix(agreement)
-        return [_saved(figure, folder / f"{name}.{image_format}", image_format) for name, figure in figures.items()]
+        files = []
+        for name, figure in figures.items():
+            files.append(_saved(figure, folder / f"{name}.{image_format}", image_format))
+        return files
 
 
 def _greys() -> Colormap:
     """Greys in which one word is not white."""
-    from matplotlib import colormaps
-    from matplotlib.colors import ListedColormap
+    from matplotlib import colormaps, colors
 
-    return ListedColormap(colormaps["Greys"](np.linspace(0.25, 1, 256)))
+    return colors.ListedColormap(colormaps["Greys"](np.linspace(0.25, 1, 256)))
 
 
 def _saved(figure: Figure, path: Path, image_format: ImageFormat) -> Path:
@@ -159,7 +164,7 @@ def _agreement_matrix(agreement: Agreement) -> Figure:
     n = len(agreement.pairs)
     side = 1.8 + 0.19 * n
     figure = canvas(side + 0.6, side)
-    axes: Axes = figure.subplots()
+    axes = figure.subplots()
     hidden = np.triu(np.ones((n, n), bool)) | ~np.isfinite(agreement.tau) | (agreement.n_words < _MIN_WORDS)
     shown = np.ma.masked_where(hidden, agreement.tau)
     image = axes.imshow(shown, vmin=-1, vmax=1, cmap="PuOr_r")

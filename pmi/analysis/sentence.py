@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import chain
 from typing import Literal, get_args
 
 from pmi.types import DeltaTable, PmiError
@@ -46,7 +45,9 @@ class SentenceScore:
     @property
     def coverage(self) -> float:
         """Share of the words that are in the table; 0 for a sentence without words."""
-        return self.known / self.total if self.total else 0.0
+        if not self.total:
+            return 0.0
+        return self.known / self.total
 
 
 def max_pmi_diff(text: str, table: DeltaTable, rule: Rule = "clean") -> SentenceScore:
@@ -68,9 +69,12 @@ def max_pmi_diff(text: str, table: DeltaTable, rule: Rule = "clean") -> Sentence
     if not (isinstance(text, str) and isinstance(table, DeltaTable)):
         raise PmiError(f"max_pmi_diff has {text!r:.40} and {table!r:.40}; give a text and a table as of pmi.table.")
     words = content_words(text, rule)
-    found = [word for word in words if word in table.delta]
-    top = max(found, key=lambda word: abs(table.delta[word]), default=None)
-    return SentenceScore(None if top is None else table.delta[top], top, len(found), len(words))
+    known = [word for word in words if word in table.delta]
+    if not known:
+        return SentenceScore(None, None, 0, len(words))
+    # The first of equal words, as max keeps it.
+    top = max(known, key=lambda word: abs(table.delta[word]))
+    return SentenceScore(table.delta[top], top, len(known), len(words))
 
 
 def within(value: float | None, epsilon: float) -> bool:
@@ -120,9 +124,13 @@ def _treebank_words(text: str) -> Iterator[str]:
     for chunk in _SEPARATORS.sub(" ", text.lower()).split():
         # The full stop of a sentence belongs to its last word until here; that of Mr. is a part of it.
         stripped = chunk if _TITLE.fullmatch(chunk) else chunk.rstrip(".'")
-        parts = _CONTRACTION.fullmatch(stripped)
-        for word in filter(None, parts.groups() if parts else (stripped,)):
-            if word not in stop and not CLITIC.fullmatch(word) and any(map(str.isalnum, word)):
+        contraction = _CONTRACTION.fullmatch(stripped)
+        parts = contraction.groups() if contraction else (stripped,)
+        for word in parts:
+            # The pattern has a group for each kind of contraction, of which two match.
+            if not word or word in stop or CLITIC.fullmatch(word):
+                continue
+            if any(character.isalnum() for character in word):
                 yield word
 
 
@@ -138,13 +146,25 @@ def _spacy() -> Callable[[str], tuple[str, ...]]:
 
     @lru_cache(2**16)
     def words_of(chunk: str) -> tuple[str, ...]:
-        return tuple(t.text for t in tokenizer(chunk) if t.text in PRONOUNS or not (t.is_stop or t.is_punct))
+        texts = []
+        for token in tokenizer(chunk):
+            # spaCy has pronouns among its stop words, but the repository keeps the six that carry gender.
+            if token.text in PRONOUNS or not (token.is_stop or token.is_punct):
+                texts.append(token.text)
+        return tuple(texts)
 
     return words_of
+
+
+def _spacy_words(text: str) -> Iterator[str]:
+    """Words by the rule of the repository."""
+    words_of = _spacy()
+    for chunk in text.lower().split():
+        yield from words_of(chunk)
 
 
 _WORDS: dict[Rule, Callable[[str], Iterator[str]]] = {
     "clean": lambda text: words(text, stop_words("clean")),
     "nltk": _treebank_words,
-    "spacy": lambda text: chain.from_iterable(map(_spacy(), text.lower().split())),
+    "spacy": _spacy_words,
 }

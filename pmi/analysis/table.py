@@ -9,7 +9,6 @@ import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +68,8 @@ def table(
     TableError
         For a gendered word that was not counted, and for weights that have no mean.
     """
-    counts = counts if isinstance(counts, Counts) else Counts.read(counts)
+    if not isinstance(counts, Counts):
+        counts = Counts.read(counts)
     pairs = as_pairs(pairs)
     enough = counts.word_counts >= min_count
     columns: dict[str, pa.Array] = {
@@ -77,17 +77,25 @@ def table(
         "count": pa.array(counts.word_counts[enough]),
         "frequency": pa.array(counts.word_counts[enough] / max(counts.totals.words, 1)),
     }
-    columns |= {f"pmi_{word}": _nullable(pmi(counts, word)[enough]) for word in words_of(pairs)}
+    for word in words_of(pairs):
+        columns[f"pmi_{word}"] = _nullable(pmi(counts, word)[enough])
     if len(pairs) > 1:
-        columns |= {f"delta_{pair.first}_{pair.second}": _nullable(counts.delta_values(pair)[enough]) for pair in pairs}
+        # Of one pair this would be the column delta once more.
+        for pair in pairs:
+            columns[f"delta_{pair.first}_{pair.second}"] = _nullable(counts.delta_values(pair)[enough])
     columns["delta"] = _nullable(counts.delta_values(pairs)[enough])
-    metadata = {"rule": asdict(counts.rule), "totals": asdict(counts.totals), "pairs": list(map(asdict, pairs))}
+    metadata = {
+        "rule": asdict(counts.rule),
+        "totals": asdict(counts.totals),
+        "pairs": [asdict(pair) for pair in pairs],
+    }
     return pa.table(columns).replace_schema_metadata(
         {METADATA_KEY: json.dumps(metadata, ensure_ascii=False, sort_keys=True)}
     )
 
 
 def _nullable(values: FloatArray) -> pa.Array:
+    # pandas has NaN for a missing value, so "from pandas" turns NaN into null.
     return pa.array(values, pa.float64(), from_pandas=True)
 
 
@@ -100,10 +108,12 @@ def column_statistics(rows: pa.Table) -> list[Any]:
     """
     names = [name for name in rows.column_names if name.startswith(("pmi_", "delta"))]
     values = rows.select(names).to_pandas()
-    found = values.agg(["count", "mean"]).T.rename(columns={"count": "n_defined"}).astype({"n_defined": int})
-    found["share"], found["sd"] = values.notna().mean(), values.std(ddof=0)
-    found[["low", "median", "high"]] = values.quantile([0.05, 0.5, 0.95]).T.to_numpy()
-    return list(found.rename_axis("name").reset_index().itertuples(index=False))
+    statistics = values.agg(["count", "mean"]).T.rename(columns={"count": "n_defined"}).astype({"n_defined": int})
+    statistics["share"] = values.notna().mean()
+    # The words are the whole population and no sample of one, so the divisor is n.
+    statistics["sd"] = values.std(ddof=0)
+    statistics[["low", "median", "high"]] = values.quantile([0.05, 0.5, 0.95]).T.to_numpy()
+    return list(statistics.rename_axis("name").reset_index().itertuples(index=False))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,7 +162,8 @@ def agreement(
     used = tuple(pair for pair in pairs if np.isfinite(values[pair]).any())
     tau = np.eye(len(used))
     n_words = np.diag([int(np.isfinite(values[pair]).sum()) for pair in used]).astype(np.int64)
-    for i, j in track(list(combinations(range(len(used)), 2))):
+    comparisons = [(i, j) for i in range(len(used)) for j in range(i + 1, len(used))]
+    for i, j in track(comparisons):
         both = np.isfinite(values[used[i]]) & np.isfinite(values[used[j]])
         n_words[i, j] = n_words[j, i] = int(both.sum())
         tau[i, j] = tau[j, i] = kendall(values[used[i]][both], values[used[j]][both])
@@ -209,14 +220,21 @@ def compare(first: DeltaTable, second: DeltaTable, min_count: int = 1) -> WordCo
     >>> comparison.words, round(comparison.tau, 2), comparison.largest_shifts(2)
     (('a', 'b', 'c'), 0.33, [1, 2])
     """
-    frequent = [
-        [word for word, n in zip(table.delta, table.counts.tolist(), strict=True) if n >= min_count]
-        for table in (first, second)
-    ]
-    in_second = set(frequent[1])
-    words = tuple(word for word in frequent[0] if word in in_second)
-    values = [np.array([table.delta[word] for word in words]) for table in (first, second)]
-    # The place of each word in the order of values: the argsort of an argsort is the rank.
-    ranks = [np.argsort(np.argsort(column, kind="stable"), kind="stable") for column in values]
-    shift = (ranks[1] - ranks[0]) / max(len(words), 1)
-    return WordComparison(words, values[0], values[1], kendall(values[0], values[1]), shift)
+    in_second = set(_frequent_words(second, min_count))
+    words = tuple(word for word in _frequent_words(first, min_count) if word in in_second)
+    first_values = np.array([first.delta[word] for word in words])
+    second_values = np.array([second.delta[word] for word in words])
+    shift = (_ranks(second_values) - _ranks(first_values)) / max(len(words), 1)
+    return WordComparison(words, first_values, second_values, kendall(first_values, second_values), shift)
+
+
+def _frequent_words(table: DeltaTable, min_count: int) -> list[str]:
+    """The words of a table that occur at least so often, in its order."""
+    return [word for word, n in zip(table.delta, table.counts.tolist(), strict=True) if n >= min_count]
+
+
+def _ranks(values: FloatArray) -> IntArray:
+    """The place of each value in their order; equal values are in the order of the words."""
+    # The argsort says which value is at each place; its own argsort says at which place each value is.
+    ranks: IntArray = np.argsort(np.argsort(values, kind="stable"), kind="stable")
+    return ranks

@@ -10,8 +10,7 @@ from rich.table import Table
 from cards.common.numbers import formatted
 from cards.common.terminal import show, terminal, text_table
 from pmi.analysis.lookup import TABLE_HELP, delta_table
-from pmi.analysis.table import WordComparison
-from pmi.analysis.table import compare as compare_tables
+from pmi.analysis.table import WordComparison, compare
 from pmi.files import WRITABLE, write_rows
 from pmi.types import PAIRS_METAVAR, parse_pairs
 
@@ -33,7 +32,7 @@ def main(
 ) -> None:
     """Compare two tables of δ: the rank correlation over shared words, and the words whose ranks differ most."""
     chosen_pairs = None if pairs is None else parse_pairs(pairs)
-    comparison = compare_tables(delta_table(first, chosen_pairs), delta_table(second, chosen_pairs), min_count)
+    comparison = compare(delta_table(first, chosen_pairs), delta_table(second, chosen_pairs), min_count)
     name, _, other_name = names.partition(",")
     console = terminal()
     tau = formatted(comparison.tau, ".3f", "undefined")
@@ -42,12 +41,12 @@ def main(
         console.print(shift_table(comparison, top, (name, other_name)))
     if out:
         columns = {
-            "word": comparison.words,
-            "delta_first": comparison.first,
-            "delta_second": comparison.second,
-            "shift": comparison.rank_shift,
+            "word": pa.array(comparison.words),
+            "delta_first": pa.array(comparison.first),
+            "delta_second": pa.array(comparison.second),
+            "shift": pa.array(comparison.rank_shift),
         }
-        write_rows(pa.table({column: pa.array(values) for column, values in columns.items()}), out)
+        write_rows(pa.table(columns), out)
     if plot and comparison.words:
         from pmi.analysis.plots import write_comparison
 
@@ -57,7 +56,10 @@ def main(
 def shift_table(comparison: WordComparison, top: int, names: tuple[str, str]) -> Table:
     """The words whose ranks differ most."""
     columns = ("word", f"δ in {names[0]}", f"δ in {names[1]}", "shift of rank")
-    values = zip(comparison.words, comparison.first, comparison.second, comparison.rank_shift, strict=True)
-    shifts = [(word, f"{one:+.2f}", f"{other:+.2f}", f"{shift:+.0%}") for word, one, other, shift in values]
-    rows = [shifts[index] for index in comparison.largest_shifts(top)]
+    rows = []
+    for index in comparison.largest_shifts(top):
+        first, second = f"{comparison.first[index]:+.2f}", f"{comparison.second[index]:+.2f}"
+        # A share of all words, because tables have different numbers of them.
+        shift = f"{comparison.rank_shift[index]:+.0%}"
+        rows.append((comparison.words[index], first, second, shift))
     return text_table(columns, rows, "Words whose ranks differ most", numbers=columns[1:])

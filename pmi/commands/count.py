@@ -15,7 +15,7 @@ from cards.common.files import LOCK, locked, refuse_strays, strays
 from cards.common.terminal import show
 from cards.common.text import without_home
 from pmi.counting.corpus import Format, shards
-from pmi.counting.counts import CountsSummary
+from pmi.counting.counts import CountsSummary, check_target, merge_files
 from pmi.types import Boundary, TableError
 
 if TYPE_CHECKING:
@@ -80,18 +80,26 @@ def main(
     continues when the same command is given again. Exit status: 1 for an error, 75 when a job was submitted
     to Slurm, 130 for an interruption.
     """
-    from pmi.counting.counts import check_target, merge_files
     from pmi.counting.local import GENDERED_WORDS, CountingJob, count_parts, rule_of
 
     errors = Console(stderr=True)
     work_folder = out.with_name(f"{out.name}.parts")
     check_target(out)
-    refuse_strays(work_folder, list(filter(_PART.fullmatch, strays(work_folder, ()))), TableError)
+    parts = [file for file in strays(work_folder, ()) if _PART.fullmatch(file)]
+    refuse_strays(work_folder, parts, TableError)
     gendered = _read_words(words) if words else GENDERED_WORDS
     stopped = _read_words(Path(stop)) if Path(stop).suffix else stop
     rule = rule_of(name or without_home(", ".join(corpus)), gendered, window, stopped, boundary)
-    columns = (TextColumn("counting"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=errors, transient=True) as bar, locked(work_folder, TableError):
+    progress = Progress(
+        TextColumn("counting"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=errors,
+        transient=True,
+    )
+    with progress as bar, locked(work_folder, TableError):
         task = bar.add_task("counting", total=None)
         job = CountingJob(rule, work_folder, field, strict, max_window << 20)
         runner = _cluster_runner(engine, cluster or [])
@@ -100,7 +108,8 @@ def main(
             bar.update(task, completed=done, total=total)
 
         summary = merge_files(count_parts(corpus, job, form, jobs, runner, show_progress), out)
-    if all(map(_PART.fullmatch, strays(work_folder, ()))):
+    # Somebody may have put a file of their own there in the meantime.
+    if all(_PART.fullmatch(file) for file in strays(work_folder, ())):
         shutil.rmtree(work_folder)
     show(errors, summary.totals.losses)
     show(Console(), [_summary_text(summary, out)])
@@ -125,10 +134,13 @@ def _read_words(path: Path) -> tuple[str, ...]:
         lines = path.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise TableError(f"The words in {path} cannot be read ({error}); give a text file in UTF-8.") from None
-    words = tuple(dict.fromkeys(word.lower() for line in lines for word in line.partition("#")[0].split()))
+    words: dict[str, None] = {}
+    for line in lines:
+        for word in line.partition("#")[0].split():
+            words[word.lower()] = None
     if not words:
         raise TableError(f"{path} has no word; give a file with at least one.")
-    return words
+    return tuple(words)
 
 
 def _summary_text(summary: CountsSummary, out: Path) -> str:

@@ -51,6 +51,7 @@ def main(
         raise FileError(f"{file} has the column {existing[0]!r} already; remove it, or give --replace.")
     texts = text_column(rows, column, file)
     delta = delta_table(table, None if pairs is None else parse_pairs(pairs))
+    # On the error stream, so that the results can be piped.
     tracked = track(texts, "Scoring", console=Console(stderr=True), transient=True)
     scores = [max_pmi_diff(text, delta, rule) for text in tracked]
     scored = _with_scores(rows.drop_columns(existing), scores)
@@ -71,13 +72,19 @@ def _with_scores(rows: pa.Table, scores: list[SentenceScore]) -> pa.Table:
 
 def summary(scores: list[SentenceScore], epsilon: float | None) -> list[str]:
     """The results, one fact per line."""
-    valued = [s.value for s in scores if s.value is not None]
-    words, known = sum(s.total for s in scores), sum(s.known for s in scores)
-    above, below = sum(value > 0 for value in valued), sum(value < 0 for value in valued)
-    lines = [f"{len(scores):,} sentences, {len(valued):,} with a value: {above:,} above 0 and {below:,} below."]
+    words = known = valued = above = below = inside = 0
+    for score in scores:
+        words += score.total
+        known += score.known
+        if score.value is not None:
+            valued += 1
+            above += score.value > 0
+            below += score.value < 0
+        if epsilon is not None:
+            inside += within(score.value, epsilon)
+    lines = [f"{len(scores):,} sentences, {valued:,} with a value: {above:,} above 0 and {below:,} below."]
     if words:
         lines.append(f"{known / words:.1%} of their {words:,} words are in the table.")
     if epsilon is not None and scores:
-        inside = sum(within(score.value, epsilon) for score in scores)
         lines.append(f"{inside:,} are within ±{epsilon:g} ({inside / len(scores):.1%}).")
     return lines

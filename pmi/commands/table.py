@@ -1,9 +1,8 @@
 """``probes pmi table``: PMI and δ of a table of counts, in the terminal, as a file and as figures."""
 
-import functools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,8 +15,7 @@ from rich.table import Table
 
 from cards.common.numbers import decimals, formatted
 from cards.common.terminal import show, terminal, text_table
-from pmi.analysis.table import Agreement, agreement, column_statistics
-from pmi.analysis.table import table as pmi_table
+from pmi.analysis.table import Agreement, agreement, column_statistics, table
 from pmi.counting.counts import Counts
 from pmi.files import WRITABLE, write_rows
 from pmi.types import PAIRS_METAVAR, GenderedPair, parse_pairs
@@ -44,16 +42,17 @@ def main(
     A value is undefined, and its cell empty, where a count is 0; there is no smoothing.
     """
     console = terminal()
-    table, chosen_pairs = Counts.read(counts), parse_pairs(pairs)
-    rows = pmi_table(table, chosen_pairs, min_count)
-    show(console, [description(table, rows, min_count)])
+    corpus_counts = Counts.read(counts)
+    chosen_pairs = parse_pairs(pairs)
+    rows = table(corpus_counts, chosen_pairs, min_count)
+    show(console, [description(corpus_counts, rows, min_count)])
     console.print(statistics_table(column_statistics(rows)))
     if top:
-        _show_extremes(console, rows, top, table.rule.gendered, chosen_pairs[0])
+        _show_extremes(console, rows, top, corpus_counts.rule.gendered, chosen_pairs[0])
     pair_agreement = None
     if compare != "none":
-        compared_pairs = table.counted_pairs() if compare == "all" else parse_pairs(compare)
-        pair_agreement = _show_agreement(console, table, compared_pairs, min_count)
+        compared_pairs = corpus_counts.counted_pairs() if compare == "all" else parse_pairs(compare)
+        pair_agreement = _show_agreement(console, corpus_counts, compared_pairs, min_count)
     if out:
         write_rows(rows, out)
         show(console, [f"Words in {out}: {len(rows):,}."])
@@ -74,10 +73,12 @@ def _show_extremes(console: Console, rows: pa.Table, top: int, gendered: Sequenc
         show(console, [f"δ above 0 is nearer to {pair.first}, below 0 nearer to {pair.second}."])
 
 
-def _show_agreement(console: Console, table: Counts, pairs: Sequence[GenderedPair], min_count: int) -> Agreement:
-    # The bar goes to stderr, so that stdout has the table alone.
-    progress = functools.partial(track, description="Comparing pairs", console=Console(stderr=True), transient=True)
-    pair_agreement = agreement(table, pairs, min_count, progress)
+def _show_agreement(console: Console, counts: Counts, pairs: Sequence[GenderedPair], min_count: int) -> Agreement:
+    def progress(comparisons: Sequence[tuple[int, int]]) -> Iterable[tuple[int, int]]:
+        # The bar goes to stderr, so that stdout has the table alone.
+        return track(comparisons, "Comparing pairs", console=Console(stderr=True), transient=True)
+
+    pair_agreement = agreement(counts, pairs, min_count, progress)
     if pair_agreement.pairs:
         console.print(agreement_table(pair_agreement))
     else:

@@ -13,7 +13,8 @@ import numba as nb
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 
-from pmi.counting.state import Scalar, Uint8Array, compiled, instructions
+from pmi.counting.state import Scalar, compiled, instructions
+from pmi.types import Uint8Array
 from pmi.words import normalise
 
 #: Bits of the class of a character: it belongs to a run; it may contain a digit; it joins letters (an apostrophe);
@@ -35,18 +36,31 @@ CUT = -2
 @cache
 def classes() -> Uint8Array:
     """The class of each character of the first two planes, shape (131072,)."""
-    return np.array([0 if 0xD800 <= code < 0xE000 else _class(chr(code)) for code in range(_TABULATED)], np.uint8)
+    table = np.zeros(_TABULATED, np.uint8)
+    for code in range(_TABULATED):
+        # Surrogates are halves of characters, and separate runs as all that is not valid does.
+        if not 0xD800 <= code < 0xE000:
+            table[code] = _class(chr(code))
+    return table
 
 
 def _class(character: str) -> int:
     """The class of a character, from its normalised form."""
     plain = normalise(character)
-    if plain in ("'", ".", ","):
-        return APOSTROPHE if plain == "'" else POINT
+    if plain == "'":
+        return APOSTROPHE
+    if plain in (".", ","):
+        return POINT
     if not plain:  # An invisible character is removed later, so its neighbours are adjacent.
         return WORD | DIGIT
-    in_word = any(c.isalnum() or unicodedata.category(c)[0] == "M" for c in plain)
-    return in_word * WORD | any(c.isdecimal() for c in plain) * DIGIT
+    kind = 0
+    # NFKC may turn one character into several, such as ½ into 1⁄2.
+    for part in plain:
+        if part.isalnum() or unicodedata.category(part)[0] == "M":
+            kind |= WORD
+        if part.isdecimal():
+            kind |= DIGIT
+    return kind
 
 
 #: Eight bytes with the same value, to treat eight characters in one step.

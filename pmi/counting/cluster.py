@@ -79,11 +79,17 @@ def runner(engine: str, options: Sequence[str]) -> Runner:
         if not equals:
             raise ClusterError(f"{option!r} is not an option of a cluster; give KEY=VALUE, such as memory=4.")
     address = values.pop("address", None)
-    given = {field.name: values.pop(field.name) for field in fields(Resources) if field.name in values}
+    known = {}
+    for resource in fields(Resources):
+        if resource.name in values:
+            known[resource.name] = values.pop(resource.name)
+    # What is left is for sbatch; Ray has no such options.
     if engine == "ray" and values:
         raise ClusterError(f"Ray has no option {min(values)!r}; give address, memory, workers or tries.")
-    resources = Resources(**given, sbatch=values)
-    return on_ray(resources, address) if engine == "ray" else on_slurm(resources)
+    resources = Resources(**known, sbatch=values)
+    if engine == "ray":
+        return on_ray(resources, address)
+    return on_slurm(resources)
 
 
 def on_ray(resources: Resources | None = None, address: str | None = None) -> Runner:
@@ -177,8 +183,9 @@ def _steps(package: str) -> Any:
 
 def _unfinished(job: CountingJob, files: Sequence[Shard]) -> list[Shard]:
     """The files without a table, large ones first."""
+    unfinished = [shard for shard in files if not is_readable(job.part(shard))]
     # The longest tasks begin first, so that the last machine does not start with one.
-    return sorted((shard for shard in files if not is_readable(job.part(shard))), key=lambda shard: -shard.size)
+    return sorted(unfinished, key=lambda shard: -shard.size)
 
 
 def _log_folder(job: CountingJob, files: Sequence[Shard]) -> Path:

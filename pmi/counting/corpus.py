@@ -60,7 +60,9 @@ class Shard:
         """SHA-256 of the bytes of a local file; empty for an address and for a pipe, which is read once."""
         path = Path(self.address)
         try:
-            return (file_sha256(path),) if "://" not in self.address and path.is_file() else ()
+            if "://" in self.address or not path.is_file():
+                return ()
+            return (file_sha256(path),)
         except OSError as error:
             raise CorpusError(f"{path} cannot be read ({first_line(error)}); check the file and access.") from None
 
@@ -76,22 +78,26 @@ def shards(corpus: Sequence[str | Path], format: Format | None = None) -> list[S
     shards_by_address: dict[str, Shard] = {}
     identities: dict[str, str] = {}
     for name in corpus:
-        files = list(_remote_files(str(name)) if "://" in str(name) else _local_files(Path(name)))
+        if "://" in str(name):
+            files = list(_remote_files(str(name)))
+        else:
+            files = list(_local_files(Path(name)))
         if not files:
             raise CorpusError(f"There is no file {name}; give files, folders, globs or addresses of a corpus.")
-        found = [
-            Shard(address, file_format, size, version)
-            for address, size, version, _ in files
-            if (file_format := format or _format(address))
-        ]
-        if not found:
+        readable = False
+        for address, size, version, identity in files:
+            # Device and inode of a local file, so that a link and its target are counted once.
+            identities[address] = identity
+            # A folder may have other files beside those of the corpus.
+            file_format = format or _format(address)
+            if file_format:
+                shards_by_address[address] = Shard(address, file_format, size, version)
+                readable = True
+        if not readable:
             raise CorpusError(
                 f"The format of {files[0][0]} is not clear from its name; let it end in {', '.join(_FORMATS)}, with "
                 f"{', '.join(COMPRESSED)} after that when it is compressed, or give the format."
             )
-        shards_by_address |= {shard.address: shard for shard in found}
-        # Device and inode of a local file, so that a link and its target are counted once.
-        identities |= {address: identity for address, _, _, identity in files}
     # Of several names of one file, the last in reverse order is the first in order.
     addresses = {identities[address]: address for address in sorted(shards_by_address, reverse=True)}
     return [shards_by_address[address] for address in sorted(addresses.values())]
@@ -104,7 +110,10 @@ def _format(address: str) -> Format | None:
     ('json', 'text', None)
     """
     path = PurePosixPath(address.lower())
-    return _FORMATS.get(PurePosixPath(path.stem).suffix if path.suffix in COMPRESSED else path.suffix)
+    if path.suffix in COMPRESSED:
+        # The ending before that of the compression says what the file holds.
+        path = PurePosixPath(path.stem)
+    return _FORMATS.get(path.suffix)
 
 
 def _local_files(path: Path) -> Iterator[tuple[str, int, str, str]]:
@@ -112,10 +121,18 @@ def _local_files(path: Path) -> Iterator[tuple[str, int, str, str]]:
 
     The identity is the same for all names of a file.
     """
-    root = path if path.is_dir() else Path(path.anchor)
-    pattern = "**/*" if path.is_dir() else str(path.relative_to(root))
-    named = path.exists() and not path.is_dir()  # Not is_file(), because it may be a pipe.
-    for file in (path,) if named else root.glob(pattern):
+    files: list[Path] | Iterator[Path]
+    named = False
+    if path.is_dir():
+        files = path.glob("**/*")
+    elif path.exists():
+        # A file that is named is read whatever it is: it may be a pipe, or hidden.
+        files, named = [path], True
+    else:
+        # A name of no file may be a pattern; pathlib matches patterns below a folder alone.
+        root = Path(path.anchor)
+        files = root.glob(str(path.relative_to(root)))
+    for file in files:
         if named or (file.is_file() and not file.name.startswith(".")):
             status = file.stat()
             yield str(file), status.st_size, str(status.st_mtime_ns), f"{status.st_dev}:{status.st_ino}"
@@ -141,5 +158,6 @@ def _remote_files(address: str) -> Iterator[tuple[str, int, str, str]]:
     for entry in entries:
         if entry.get("type") == "file":
             path = str(entry["name"]).removeprefix(f"{protocol}://")
+            # Without a version a file that changed at its address would not be counted anew.
             version = next((str(entry[key]) for key in _VERSION_KEYS if entry.get(key)), "")
             yield f"{protocol}://{path}", int(entry.get("size") or 0), version, f"{protocol}://{path}"

@@ -17,21 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pmi import types
 from pmi.files import replacing
-from pmi.types import (
-    PUBLISHED_PAIRS,
-    SHE_HE,
-    CorpusTotals,
-    CountRule,
-    DeltaTable,
-    FloatArray,
-    GenderedPair,
-    IntArray,
-    TableError,
-    as_pairs,
-    first_line,
-    words_of,
-)
+from pmi.types import SHE_HE, CorpusTotals, CountRule, DeltaTable, GenderedPair, IntArray, TableError, as_pairs
 
 _METADATA_KEY, _CHECKSUM_KEY = b"gender-neutral-probes", b"gender-neutral-probes-sha256"
 #: Version 1 has no checksum.
@@ -61,9 +49,11 @@ class Checksum:
     def add(self, words: pa.Array, word_counts: IntArray, pair_counts: IntArray) -> None:
         """Adds the next rows."""
         _, of_words, of_counts, of_pairs = self._digests
+        # A digest for each column, so that the checksum does not depend on the sizes of the batches.
         of_words.update("".join(f"{word}\n" for word in words.to_pylist()).encode())
-        for digest, counts in ((of_counts, word_counts), (of_pairs, pair_counts)):
-            digest.update(np.ascontiguousarray(counts, "<i8").tobytes())
+        # Little-endian, so that every machine computes the same checksum.
+        of_counts.update(np.ascontiguousarray(word_counts, "<i8").tobytes())
+        of_pairs.update(np.ascontiguousarray(pair_counts, "<i8").tobytes())
 
     def hexdigest(self) -> str:
         """The checksum of the rows so far."""
@@ -98,11 +88,11 @@ class Counts:
     totals: CorpusTotals
 
     def __post_init__(self) -> None:
-        shape = len(self.words), len(self.rule.gendered)
-        if self.word_counts.shape != shape[:1] or self.pair_counts.shape != shape:
+        n_words, n_gendered = len(self.words), len(self.rule.gendered)
+        if self.word_counts.shape != (n_words,) or self.pair_counts.shape != (n_words, n_gendered):
             raise TableError(
-                f"The counts are of shape {self.word_counts.shape} and {self.pair_counts.shape}; for {shape[0]} words "
-                f"and {shape[1]} gendered words give {shape[:1]} and {shape}."
+                f"The counts are of shape {self.word_counts.shape} and {self.pair_counts.shape}; for {n_words} words "
+                f"and {n_gendered} gendered words give {(n_words,)} and {(n_words, n_gendered)}."
             )
 
     def count_of(self, word: str) -> int:
@@ -113,8 +103,11 @@ class Counts:
         >>> counts.count_of("nurse"), counts.count_of("she")
         (1, 0)
         """
+        # Words are sorted, so no index of millions of words has to be made.
         row = bisect_left(self.words, word)
-        return int(self.word_counts[row]) if row < len(self.words) and self.words[row] == word else 0
+        if row == len(self.words) or self.words[row] != word:
+            return 0
+        return int(self.word_counts[row])
 
     def pair_counts_of(self, gendered: str) -> IntArray:
         """c(w, gendered) for every word w, shape (words,).
@@ -133,7 +126,11 @@ class Counts:
     def counted_pairs(self) -> tuple[GenderedPair, ...]:
         """The published pairs of which both words were counted."""
         counted = set(self.rule.gendered)
-        return tuple(pair for pair in PUBLISHED_PAIRS if {pair.first, pair.second} <= counted)
+        pairs = []
+        for pair in types.PUBLISHED_PAIRS:
+            if pair.first in counted and pair.second in counted:
+                pairs.append(pair)
+        return tuple(pairs)
 
     def delta(self, pairs: GenderedPair | Sequence[GenderedPair] = SHE_HE) -> DeltaTable:
         """δ of every word that has one: the weighted mean over pairs of PMI(w, first) − PMI(w, second).
@@ -158,18 +155,22 @@ class Counts:
         words = (self.words[row] for row in defined)
         return DeltaTable.of(words, values[defined], self.word_counts[defined], self.rule, as_pairs(pairs))
 
-    def delta_values(self, pairs: GenderedPair | Sequence[GenderedPair] = SHE_HE) -> FloatArray:
+    def delta_values(self, pairs: GenderedPair | Sequence[GenderedPair] = SHE_HE) -> types.FloatArray:
         """δ of every word, shape (words,); NaN where :meth:`delta` has none. Raises as that."""
         pairs = as_pairs(pairs)
         total_weight = math.fsum(pair.weight for pair in pairs)
         if not (total_weight > 0 and all(0 <= pair.weight < math.inf for pair in pairs)):
             raise TableError("The weights of the pairs have no mean; give numbers of at least 0 that are not all 0.")
+        # PMI is not defined where a count is 0, as there is no smoothing.
         defined = np.ones(len(self.words), bool)
-        for word in words_of(pairs):
+        for word in types.words_of(pairs):
             defined &= (self.pair_counts_of(word) > 0) & (self.count_of(word) > 0)
         values = np.where(defined, 0.0, math.nan)
-        for pair in pairs if defined.any() else ():
-            first, second = (self.pair_counts_of(word)[defined] for word in (pair.first, pair.second))
+        if not defined.any():
+            return values
+        for pair in pairs:
+            first = self.pair_counts_of(pair.first)[defined]
+            second = self.pair_counts_of(pair.second)[defined]
             ratio = np.log(first) - np.log(second)
             # The counts of the word itself and of all pairs are in both PMI and cancel out.
             ratio = ratio - math.log(self.count_of(pair.first)) + math.log(self.count_of(pair.second))
@@ -198,7 +199,9 @@ class Counts:
 
 def delta(counts: Counts | str | Path, pairs: GenderedPair | Sequence[GenderedPair] = SHE_HE) -> DeltaTable:
     """δ of every word of a table of counts, or of a file of counts; see :meth:`Counts.delta`."""
-    return (counts if isinstance(counts, Counts) else Counts.read(counts)).delta(pairs)
+    if not isinstance(counts, Counts):
+        counts = Counts.read(counts)
+    return counts.delta(pairs)
 
 
 def merge(parts: Sequence[Counts | str | Path]) -> Counts:
@@ -236,11 +239,17 @@ def merge_files(parts: Sequence[Counts | str | Path], path: str | Path) -> Count
     """
     words, word_counts, pair_rows, rule, totals = _sum(parts)
     if not totals.words:
-        reason = f" ({totals.losses[0].rstrip('.')})" if totals.losses else ""
+        reason = ""
+        if totals.losses:
+            # Often a file that cannot be read is why there is no word.
+            reason = f" ({totals.losses[0].rstrip('.')})"
         raise TableError(f"No word was counted in {rule.corpus}{reason}; give files with text.")
     write_counts(path, words, word_counts, pair_rows, rule, totals)
-    present = set(words.filter(pc.is_in(words, value_set=pa.array(rule.gendered, pa.string()))).to_pylist())
-    return CountsSummary(len(words), totals, tuple(word for word in rule.gendered if word not in present))
+    gendered = pa.array(rule.gendered, pa.string())
+    # Looked up in Arrow: a set of all words of a large corpus would take gigabytes.
+    present = set(words.filter(pc.is_in(words, value_set=gendered)).to_pylist())
+    absent = tuple(word for word in rule.gendered if word not in present)
+    return CountsSummary(len(words), totals, absent)
 
 
 def _sum(parts: Sequence[Counts | str | Path]) -> tuple[pa.Array, IntArray, PairRows, CountRule, CorpusTotals]:
@@ -275,14 +284,19 @@ def _tables_of_one_rule(parts: Sequence[Counts | str | Path]) -> list[_Table]:
     seen: dict[str, str] = {}
     for table in tables:
         table.verify()
-        for file in table.totals.inputs or (table.name,) * (not table.counts):
+        files = table.totals.inputs
+        # Tables of earlier versions do not say of what they are, so the table itself stands for its files.
+        if not files and not table.counts:
+            files = (table.name,)
+        for file in files:
             if file in seen:
                 raise TableError(
                     f"{table.name} has counts of a file of which {seen[file]} has them too; add up each file once."
                 )
             seen[file] = table.name
     for table in tables[1:]:
-        if difference := _difference(tables[0].rule, table.rule):
+        difference = _difference(tables[0].rule, table.rule)
+        if difference:
             raise TableError(
                 f"{table.name} was counted by another rule than {tables[0].name} ({difference}); "
                 "count both by one rule, then add them up."
@@ -327,19 +341,22 @@ def write_counts(
     """Writes a table of counts in batches of rows; ``words`` are sorted already."""
     metadata = {"format": _FORMAT_VERSION, "rule": asdict(rule), "totals": asdict(totals)}
     header = json.dumps(metadata, sort_keys=True, ensure_ascii=False, allow_nan=False).encode()
-    names = ["count", *(_COLUMN_PREFIX + word for word in rule.gendered)]
-    schema = pa.schema(
-        [pa.field("word", pa.string(), nullable=False), *(pa.field(n, pa.int64(), nullable=False) for n in names)],
-        metadata={_METADATA_KEY: header},
-    )
+    fields = [pa.field("word", pa.string(), nullable=False), pa.field("count", pa.int64(), nullable=False)]
+    for word in rule.gendered:
+        fields.append(pa.field(_COLUMN_PREFIX + word, pa.int64(), nullable=False))
+    schema = pa.schema(fields, metadata={_METADATA_KEY: header})
     checksum = Checksum(header)
     with replacing(path) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
         for start in range(0, len(words), _ROWS_PER_BATCH):
             stop = start + _ROWS_PER_BATCH
-            rows = words[start:stop], word_counts[start:stop], pair_rows(start, stop)
-            checksum.add(*rows)
-            columns = [rows[0], pa.array(rows[1]), *map(pa.array, rows[2].T)]
+            batch_words, batch_counts = words[start:stop], word_counts[start:stop]
+            near = pair_rows(start, stop)
+            checksum.add(batch_words, batch_counts, near)
+            columns = [batch_words, pa.array(batch_counts)]
+            # A file has columns, and a batch has rows.
+            columns += [pa.array(column) for column in near.T]
             writer.write_table(pa.Table.from_arrays(columns, schema=schema))
+        # At the end of the file, because it is known only after the last batch.
         writer.add_key_value_metadata({_CHECKSUM_KEY: checksum.hexdigest().encode()})
 
 
@@ -347,9 +364,15 @@ class _Table:
     """A table to add up, in memory or in a file; pair counts are read in batches of rows."""
 
     def __init__(self, part: Counts | str | Path) -> None:
-        self.counts = part if isinstance(part, Counts) else None
-        self.name = "a table" if isinstance(part, Counts) else str(part)
-        self.rule, self.totals = (part.rule, part.totals) if isinstance(part, Counts) else self._header()
+        self.counts: Counts | None = None
+        if isinstance(part, Counts):
+            self.counts = part
+            self.name = "a table"
+            self.rule, self.totals = part.rule, part.totals
+        else:
+            self.name = str(part)
+            # The rule is read first: files that do not fit together are refused before their rows are read.
+            self.rule, self.totals = self._header()
 
     def _file(self) -> pq.ParquetFile:
         try:
@@ -358,7 +381,7 @@ class _Table:
             raise TableError(f"There is no file {self.name}; probes pmi count writes one.") from None
         except (pa.ArrowException, OSError, ValueError) as error:
             raise TableError(
-                f"{self.name} is not a Parquet file ({first_line(error)}); give one that pmi count wrote."
+                f"{self.name} is not a Parquet file ({types.first_line(error)}); give one that pmi count wrote."
             ) from None
 
     def _header(self) -> tuple[CountRule, CorpusTotals]:
@@ -369,11 +392,15 @@ class _Table:
             if metadata["format"] not in (1, _FORMAT_VERSION):
                 raise TableError(f"{self.name} has format {metadata['format']}; this release reads {_FORMAT_VERSION}.")
             rule = rule_from_json(metadata["rule"])
-            lists = {name: tuple(metadata["totals"].get(name, ())) for name in ("losses", "inputs", "contents")}
-            totals = CorpusTotals(**metadata["totals"] | lists)
+            numbers = {**metadata["totals"]}
+            for name in ("losses", "inputs", "contents"):
+                # JSON has lists; tables of earlier versions lack some of them.
+                numbers[name] = tuple(numbers.get(name, ()))
+            totals = CorpusTotals(**numbers)
         except (KeyError, TypeError, ValueError, RecursionError):
             raise TableError(f"{self.name} holds no counts; give a file that pmi count wrote.") from None
-        if schema.names != ["word", "count", *(_COLUMN_PREFIX + word for word in rule.gendered)]:
+        near = [_COLUMN_PREFIX + word for word in rule.gendered]
+        if schema.names != ["word", "count", *near]:
             raise TableError(f"{self.name} has other columns than its rule names; count the corpus again.")
         return rule, totals
 
@@ -388,16 +415,23 @@ class _Table:
             for batch in file.iter_batches(_ROWS_PER_BATCH, use_threads=False):
                 words, word_counts, *near = batch.columns
                 observed.add(words, word_counts.to_numpy(), np.column_stack([column.to_numpy() for column in near]))
-        is_whole = json.loads(header)["format"] == 1 if stated is None else stated == observed.hexdigest().encode()
+        if stated is None:
+            is_whole = json.loads(header)["format"] == 1
+        else:
+            is_whole = stated == observed.hexdigest().encode()
         if not is_whole:
             reason = "its checksum is not that of its content"
             raise TableError(f"{self.name} is damaged ({reason}); delete it and count the corpus again.")
 
     def words(self) -> pa.Array:
-        return pa.array(self.counts.words, pa.string()) if self.counts else self._read("word")
+        if self.counts:
+            return pa.array(self.counts.words, pa.string())
+        return self._read("word")
 
     def word_counts(self) -> IntArray:
-        counts: IntArray = self.counts.word_counts if self.counts else self._read("count").to_numpy()
+        if self.counts:
+            return self.counts.word_counts
+        counts: IntArray = self._read("count").to_numpy()
         return counts
 
     def row_reader(self) -> Callable[[int], IntArray]:
@@ -428,7 +462,7 @@ class _Table:
         try:
             yield
         except (pa.ArrowException, OSError, ValueError) as error:
-            raise TableError(f"{self.name} is damaged ({first_line(error)}); count the corpus again.") from None
+            raise TableError(f"{self.name} is damaged ({types.first_line(error)}); count the corpus again.") from None
 
     def _read(self, name: str) -> pa.Array:
         with self._file() as file, self._damage_as_table_error():
@@ -437,8 +471,10 @@ class _Table:
 
 def rule_from_json(values: dict[str, Any]) -> CountRule:
     """A rule from its fields as JSON gives them, with lists for tuples."""
-    fields: dict[str, Any] = {k: tuple(value) if isinstance(value, list) else value for k, value in values.items()}
-    return CountRule(**fields)
+    facts: dict[str, Any] = {}
+    for name, value in values.items():
+        facts[name] = tuple(value) if isinstance(value, list) else value
+    return CountRule(**facts)
 
 
 def _union(word_lists: Sequence[pa.Array]) -> pa.Array:
@@ -452,11 +488,12 @@ def _union(word_lists: Sequence[pa.Array]) -> pa.Array:
 
 def _difference(rule: CountRule, other: CountRule) -> str:
     """The fields in which two rules differ, in words; empty for equal rules."""
-    return "; ".join(
-        f"{f.name.replace('_', ' ')} {_shortened(getattr(rule, f.name))}, there {_shortened(getattr(other, f.name))}"
-        for f in fields(CountRule)
-        if getattr(rule, f.name) != getattr(other, f.name)
-    )
+    parts = []
+    for field in fields(CountRule):
+        here, there = getattr(rule, field.name), getattr(other, field.name)
+        if here != there:
+            parts.append(f"{field.name.replace('_', ' ')} {_shortened(here)}, there {_shortened(there)}")
+    return "; ".join(parts)
 
 
 def _shortened(value: Any) -> str:

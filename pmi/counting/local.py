@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,11 +24,10 @@ from pmi.counting.scanner import Scanner
 from pmi.types import THEY_FORMS, Boundary, CountRule, PmiError, TableError, words_of
 from pmi.words import TOKENIZER, stop_words
 
+_FREQUENT = ("she", "he", "her", "his", "him", "they", "them", "their")
 #: The words whose co-occurrence is counted by default. The most frequent come first, because their columns are
 #: written most often.
-GENDERED_WORDS = tuple(
-    dict.fromkeys(["she", "he", "her", "his", "him", "they", "them", "their", *THEY_FORMS, *words_of()])
-)
+GENDERED_WORDS = tuple(dict.fromkeys(_FREQUENT + THEY_FORMS + words_of()))
 
 #: Receives the number of bytes of files that have been read, and the number of all bytes.
 Progress = Callable[[int, int], None]
@@ -136,9 +134,10 @@ def count(
     """
     if not isinstance(corpus, Path | Iterable) or corpus in ([], ()) or not isinstance(window, int):
         raise PmiError(f"corpus is {corpus!r:.40} and window {window!r}; give files or texts, and a whole number.")
-    rule = rule_of(
-        name or without_home(", ".join(map(str, _file_names(corpus)))) or "rows", gendered, window, stop, boundary
-    )
+    if not name:
+        # The table may be passed on, so it does not name the user of this machine.
+        name = without_home(", ".join(str(file) for file in _file_names(corpus))) or "rows"
+    rule = rule_of(name, gendered, window, stop, boundary)
     with nullcontext(work_folder) if work_folder else tempfile.TemporaryDirectory() as folder:
         job = CountingJob(rule, Path(folder), field, strict, max_window)
         return merge(count_parts(corpus, job, format, jobs, runner, progress))
@@ -148,10 +147,17 @@ def count_parts(
     corpus: Any, job: CountingJob, format: Format | None, jobs: int | None, runner: Runner | None, progress: Progress
 ) -> list[Path]:
     """The files with the counts of each file of a corpus, in the folder of the job; as :func:`count`."""
-    if names := _file_names(corpus):
+    names = _file_names(corpus)
+    if names:
         files = shards(names, format)
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        (runner or partial(_run, jobs or cores))(job, files, progress)
+        cores = os.cpu_count() or 1
+        if hasattr(os, "sched_getaffinity"):
+            # A container or a queue may allow fewer cores than the machine has.
+            cores = len(os.sched_getaffinity(0))
+        if runner:
+            runner(job, files, progress)
+        else:
+            _run(jobs or cores, job, files, progress)
         return [job.part(shard) for shard in files]
     part = job.folder / "rows.parquet"
     _count_blocks(job, "A row", records(corpus, job.field), [], part)
@@ -241,8 +247,10 @@ def _run(jobs: int, job: CountingJob, files: Sequence[Shard], progress: Progress
     total = sum(shard.size for shard in files)
     # Large files first, so that all cores finish at about the same time.
     ordered = sorted(files, key=lambda shard: -shard.size)
-    if min(jobs, len(ordered)) > 1:
-        _run_in_processes(job, ordered, min(jobs, len(ordered)), lambda done: progress(done, total))
+    # A process for each file at most: each takes some seconds to start.
+    jobs = min(jobs, len(ordered))
+    if jobs > 1:
+        _run_in_processes(job, ordered, jobs, lambda done: progress(done, total))
         return
     done = 0
 

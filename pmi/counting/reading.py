@@ -5,7 +5,6 @@ most, however long a line is. What cannot be read is reported in a sentence, and
 """
 
 import bz2
-import codecs
 import json
 import lzma
 import re
@@ -32,6 +31,8 @@ MAX_WINDOW = 1 << 27
 _BLOCK = 1 << 20
 _LINE_ENDS = re.compile(rb"[\r\n]+")
 _ROWS_PER_BATCH = 256
+# Some programs write it at the beginning of a file; a line that begins with it is no JSON.
+_BYTE_ORDER_MARK = "\ufeff".encode()
 # Compressed input is read in small pieces, because a few bytes may expand to many.
 _COMPRESSED_PIECE = 1 << 11
 
@@ -101,9 +102,13 @@ def records(rows: Iterable[Any], field: str) -> Iterator[bytes]:
 
 
 def _row_text(row: Any, field: str) -> str:
-    text = row.get(field) if isinstance(row, Mapping) else row
+    if isinstance(row, Mapping):
+        text = row.get(field)
+        content = f"the fields {', '.join(map(str, row))}"
+    else:
+        text = row
+        content = f"a {type(row).__name__}"
     if not isinstance(text, str):
-        content = f"the fields {', '.join(map(str, row))}" if isinstance(row, Mapping) else f"a {type(row).__name__}"
         raise CorpusError(f"A row has no text {field!r} but {content}; name the field that holds the text.")
     return text
 
@@ -157,7 +162,10 @@ def _decompressed(
             if plain:
                 yield plain
             # A file may hold several streams, one after the other.
-            piece, stream = (stream.unused_data, None) if stream.eof else (b"", stream)
+            if stream.eof:
+                piece, stream = stream.unused_data, None
+            else:
+                piece = b""
     if stream is not None:
         report(f"{address} ends in the middle of its compressed stream; the part before was counted.")
 
@@ -215,10 +223,16 @@ def _json(address: str, pieces: Iterable[bytes], field: str, report: Report) -> 
     for block in _line_blocks(pieces):
         texts: list[bytes] = []
         if block and not lines_before:
-            block = block.removeprefix(codecs.BOM_UTF8)
-        lines = [None] if block is None else block.removesuffix(b"\n").split(b"\n")
+            block = block.removeprefix(_BYTE_ORDER_MARK)
+        lines: list[bytes | None] = [None]
+        if block is not None:
+            lines = [*block.removesuffix(b"\n").split(b"\n")]
         for number, line in enumerate(lines, start=lines_before + 1):
-            text, fault = json_text(line, field) if line is not None else (None, f"is longer than {MAX_LINE} bytes")
+            text: bytes | None = None
+            if line is None:
+                fault = f"is longer than {MAX_LINE} bytes"
+            else:
+                text, fault = json_text(line, field)
             if text is not None:
                 texts.append(text)
             elif fault:

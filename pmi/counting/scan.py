@@ -24,21 +24,9 @@ from typing import Any
 import numpy as np
 
 from pmi.counting.characters import CUT, DIGIT, LOWER, PADDING, WORD, class_of, decode, eight, run_end
-from pmi.counting.state import (
-    BOUNDARY,
-    MAX_RUN,
-    NO_ROW,
-    NO_WORD,
-    RECORD_END,
-    ROWS_PER_BLOCK,
-    SEVERAL_WORDS,
-    Int32Array,
-    State,
-    Uint8Array,
-    compiled,
-)
+from pmi.counting.state import BOUNDARY, MAX_RUN, NO_ROW, NO_WORD, RECORD_END, ROWS_PER_BLOCK, SEVERAL, State, compiled
 from pmi.counting.word_table import WordTable, enter, lookup, slot_of
-from pmi.types import IntArray
+from pmi.types import Int32Array, IntArray, Uint8Array
 
 
 @compiled
@@ -194,7 +182,7 @@ def resolve(
             pairs += before * is_word
             before = min(before + is_word, window)
             continue
-        for k in range(starts[SEVERAL_WORDS - word], starts[SEVERAL_WORDS - word + 1]):
+        for k in range(starts[SEVERAL - word], starts[SEVERAL - word + 1]):
             words[m] = several[k]
             m += 1
             word_counts[several[k]] += 1

@@ -5,15 +5,14 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pmi.counting import characters, scan, word_table
 from pmi.counting.counts import PairRows
-from pmi.counting.state import MAX_RUN, NO_ROW, NO_WORD, ROWS_PER_BLOCK, SEVERAL_WORDS, STATE, UNRESOLVED
+from pmi.counting.state import MAX_RUN, NO_ROW, NO_WORD, ROWS_PER_BLOCK, SEVERAL, STATE, UNRESOLVED
 from pmi.counting.word_table import WordTable
-from pmi.types import Boundary, CorpusTotals, IntArray, TableError
+from pmi.types import Boundary, CorpusTotals, Int32Array, IntArray, TableError, Uint8Array
 from pmi.words import words
 
 # Runs per call of the compiled steps: few enough to stay in a processor cache between the steps.
@@ -107,8 +106,11 @@ class Scanner:
     def feed(self, block: bytes, final: bool = False) -> None:
         """Counts a block. A run that the end of the block may cut waits for the next one, unless ``final``."""
         self.bytes_read += len(block)
+        # An empty block is scanned once too: it may be the end of a stream with a run that waits.
         for start in range(0, len(block) or 1, _BYTES):
-            piece = np.frombuffer(block, np.uint8, offset=start)[:_BYTES] if block else self.buffer[:0]
+            piece = self.buffer[:0]
+            if block:
+                piece = np.frombuffer(block, np.uint8, offset=start)[:_BYTES]
             filled = self.n_pending + len(piece)
             self.buffer[self.n_pending : filled] = piece
             self.buffer[filled : filled + characters.PADDING] = 0
@@ -117,7 +119,7 @@ class Scanner:
             # Copied first, because both parts may overlap.
             self.buffer[: self.n_pending] = self.buffer[done:filled].copy()
 
-    def _scan(self, buffer: npt.NDArray[np.uint8], final: bool) -> int:
+    def _scan(self, buffer: Uint8Array, final: bool) -> int:
         """Counts the whole runs of a buffer; returns how many bytes that were."""
         done, full = 0, True
         while full:
@@ -170,23 +172,30 @@ class Scanner:
             if unresolved.size:
                 self._resolve(unresolved)
 
-    def _resolve(self, runs: npt.NDArray[np.int32]) -> None:
+    def _resolve(self, runs: Int32Array) -> None:
         """Sets the targets of runs by the rule of :mod:`pmi.words`: no word, one word, or several."""
-        words_of_runs = [list(words(text, self.stop)) for text in self._spelling(runs).to_pylist()]
-        numbers = self._number([word for run_words in words_of_runs for word in run_words])
-        lengths = np.array([len(run_words) for run_words in words_of_runs], np.int64)
+        names: list[str] = []
+        n_words = []
+        for text in self._spelling(runs).to_pylist():
+            words_of_run = list(words(text, self.stop))
+            names += words_of_run
+            n_words.append(len(words_of_run))
+        # All words at once: each call of compiled code costs more than a word.
+        numbers = self._number(names)
+        lengths = np.array(n_words, np.int64)
+        # The place of the first word of each run among all words.
         first = np.cumsum(lengths) - lengths
         self.table.target[runs] = NO_WORD
         self.table.target[runs[lengths == 1]] = numbers[first[lengths == 1]]
         several = np.flatnonzero(lengths > 1)
         if several.size:
             last = len(self.starts) - 1
-            self.table.target[runs[several]] = SEVERAL_WORDS - last - np.arange(len(several), dtype=np.int32)
+            self.table.target[runs[several]] = SEVERAL - last - np.arange(len(several), dtype=np.int32)
             chosen = np.concatenate([numbers[first[k] : first[k] + lengths[k]] for k in several])
             self.starts = np.append(self.starts, self.starts[-1] + np.cumsum(lengths[several])).astype(np.int32)
             self.several = np.append(self.several, chosen)
 
-    def _number(self, names: Sequence[str]) -> npt.NDArray[np.int32]:
+    def _number(self, names: Sequence[str]) -> Int32Array:
         """The numbers of words; new words are added to the table."""
         encoded = [name.encode() for name in names]
         ends = np.cumsum([len(name) for name in encoded], dtype=np.int64)
@@ -196,7 +205,7 @@ class Scanner:
         word_table.number(data, ends, numbers, self.table, self.state)
         return numbers
 
-    def _spelling(self, numbers: npt.NDArray[np.int32]) -> pa.Array:
+    def _spelling(self, numbers: Int32Array) -> pa.Array:
         """The texts of numbered runs."""
         ends = np.zeros(len(numbers) + 1, np.int32)
         # The first call only measures the length, so that the texts are written into memory of the right size.
@@ -239,14 +248,20 @@ class Scanner:
                     counts[place_of_row[row] - start, gendered] += count
             return counts
 
-        counted = ("words", "pairs", "documents", "invalid_bytes", "long_runs")
-        sums: dict[str, Any] = {name: int(self.state[name]) for name in counted}
-        # Each record has one more byte at its end.
-        totals = CorpusTotals(**sums, bytes=self.bytes_read - sums["documents"])
+        documents = int(self.state["documents"])
+        totals = CorpusTotals(
+            words=int(self.state["words"]),
+            pairs=int(self.state["pairs"]),
+            documents=documents,
+            # Each record has one more byte at its end.
+            bytes=self.bytes_read - documents,
+            invalid_bytes=int(self.state["invalid_bytes"]),
+            long_runs=int(self.state["long_runs"]),
+        )
         return names.take(order), self.word_counts[numbers], pair_rows, totals
 
 
-def _enlarge(array: npt.NDArray[Any], more: int, fill: Any = 0) -> None:
+def _enlarge(array: np.ndarray[Any, Any], more: int, fill: Any = 0) -> None:
     """Adds rows to an array in place, because a copy would need the memory twice."""
     size = len(array)
     array.resize((size + more, *array.shape[1:]), refcheck=False)

@@ -1,15 +1,11 @@
-"""What the compiled steps of counting share: array types, constants, and the numbers that persist between calls."""
+"""What the compiled steps of counting share: constants, and the numbers that persist between calls."""
 
 from typing import Any
 
 import numba as nb
 import numba.extending
 import numpy as np
-import numpy.typing as npt
 
-Uint8Array = npt.NDArray[np.uint8]
-Int32Array = npt.NDArray[np.int32]
-Uint64Array = npt.NDArray[np.uint64]
 #: A number inside compiled code, where integer types differ from Python's.
 Scalar = Any
 #: One record of the type :data:`STATE`.
@@ -27,8 +23,8 @@ NO_ROW = np.uint32(0xFFFFFFFF)
 #: In a sequence of runs or words: windows end here.
 BOUNDARY = -1
 #: What a run stands for, when it is not the number of one word: no word (such as a stop word), not known yet, or
-#: several words. The k-th run of several words has the target SEVERAL_WORDS - k.
-NO_WORD, UNRESOLVED, SEVERAL_WORDS = -1, -2, -3
+#: several words. The k-th run of several words has the target SEVERAL - k.
+NO_WORD, UNRESOLVED, SEVERAL = -1, -2, -3
 
 #: Numbers that persist between calls of the compiled steps.
 STATE = np.dtype(

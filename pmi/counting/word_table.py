@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pmi.counting.characters import FOLDED, LOWER
-from pmi.counting.state import UNRESOLVED, Int32Array, Scalar, State, Uint8Array, Uint64Array, compiled
-from pmi.types import IntArray
+from pmi.counting.state import UNRESOLVED, Scalar, State, compiled
+from pmi.types import Int32Array, IntArray, Uint8Array, Uint64Array
 
 # The top 8 bits of ``high`` for a long run, and the lower 56 bits.
 _LONG, _OFFSET = np.uint64(0xFF), np.uint64(0xFFFFFFFFFFFFFF)
