@@ -197,7 +197,6 @@ def tasks(manifest: str) -> list[dict[str, str]]:
 
 def withheld_columns(config: dict[str, Any]) -> list[str]:
     """The columns that a config of a manifest was published without."""
-
     return [name for name in config.get("quotes", []) if config["columns"] and name not in config["columns"]]
 
 
