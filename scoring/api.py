@@ -9,13 +9,14 @@ from rich.console import Console
 from cards.options import checked, in_python, visible_console
 from cards.text import split_list
 from scoring import benchmarks as registry
+from scoring.cluster import outcomes
 from scoring.engines import Call, check_folder, chosen
 from scoring.inference.parallel import ALONE, Processes
 from scoring.prompts import Prompt
 from scoring.report.headlines import Comparison
 from scoring.result import RunResult, load
 from scoring.statistics.stats import RESAMPLES
-from scoring.sweep import Sweep, calls, outcomes
+from scoring.sweep import Sweep, calls
 from scoring.types import DATA, ScoringError
 
 
@@ -58,6 +59,8 @@ def evaluate(  # type: ignore[misc]  # the signatures above stand for all of the
     allow_pickle: bool = False,
     device_map: str | Mapping[str, Any] | None = None,
     exact: bool = False,
+    executor: Literal["ray", "slurm"] | None = None,
+    cluster: str | Sequence[str] = (),
     server: str = "",
     results: str = "",
     base_url: str | Sequence[str] = (),
@@ -107,9 +110,10 @@ def evaluate(  # type: ignore[misc]  # the signatures above stand for all of the
         printed, and the result has no scores.
     revisions:
         Revisions of each model, each scored as a model of its own, such as ``step1000,step2000``.
-    server, results:
-        A list of models may have a server for each (:mod:`scoring.own_server`), and its results also in a data set of
-        the Hub (``hub:ORG/NAME``, :mod:`scoring.kept`).
+    executor, cluster, server, results:
+        A list of models may be scored in tasks of Ray or Slurm with resources such as ``gpus=1``
+        (:mod:`scoring.cluster`), with a server for each (:mod:`scoring.own_server`), and its results be also in a data
+        set of the Hub (``hub:ORG/NAME``, :mod:`scoring.kept`).
     beside:
         Folders of stored runs, whose scores the page of this run shows beside its own.
     ways:
@@ -139,7 +143,7 @@ def evaluate(  # type: ignore[misc]  # the signatures above stand for all of the
         if isinstance(model, (list, tuple)) or several:
             names = list(model) if isinstance(model, (list, tuple)) else [model]
             return _swept(names, split_list(",".join(several)), values, shown)
-        if given := [name for name in ("server", "results") if values[name]]:
+        if given := [name for name in ("executor", "cluster", "server", "results") if values[name]]:
             raise ScoringError(f"--{given[0]} is of several models; give a list, which may have one.")
         return evaluated(Call.of(model, values), shown)
 
