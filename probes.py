@@ -20,8 +20,8 @@ import click
 import typer
 from rich.console import Console
 
-from cards.options import NearestGroup, start
-from cards.packages import PACKAGE, extras, install_command, installed_version, missing_sentence
+from cards.common.options import NearestGroup, start
+from cards.common.packages import PACKAGE, extras, install_command, installed_version, missing_sentence
 
 
 class Command(NamedTuple):
@@ -35,7 +35,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "build": Command("builders.rebuild", "", "Build the data sets, or check built ones."),
     "score": Command("scoring.commands.score", "score", "Score a model on the benchmarks."),
-    "rescore": Command("scoring.rescore", "score", "Compute metrics from a file of existing scores."),
+    "rescore": Command("scoring.commands.rescore", "score", "Compute metrics from a file of existing scores."),
     "published": Command("scoring.commands.published", "score", "Make runs of responses that others published."),
     "reproduce": Command("scoring.commands.reproduce", "score", "Put printed numbers of the papers beside ours."),
     "compare": Command("scoring.commands.compare", "score", "Compare two runs over the same examples."),
@@ -241,7 +241,7 @@ def built(data: Path) -> Iterator[str]:
     """Lines with the state of each data set in a folder, and the command that builds the missing ones."""
     from builders import datasets
     from builders.dataset import BuildError
-    from builders.manifest import read_manifest
+    from builders.files.manifest import read_manifest
 
     lacking = []
     for name in datasets.names():

@@ -22,17 +22,18 @@ import typer
 from rich.console import Console
 
 from benchmarks.machine import describe
-from cards.files import replacing
+from cards.common.files import replacing
 from mitigation.adapters.temporary import attached
-from mitigation.evaluate import Evaluation, compare_runs
 from mitigation.recipes import get
-from mitigation.run import make_adapter
+from mitigation.running.evaluate import Evaluation, compare_runs
+from mitigation.running.run import make_adapter
 from mitigation.training.data import TrainingData
-from scoring import DATA, benchmarks, run
+from scoring import DATA, benchmarks
 from scoring.adapters.facts import Change
+from scoring.asking import run
 from scoring.inference.generation import Decoding
 from scoring.inference.load_options import LoadOptions
-from scoring.prompts import PROMPTS
+from scoring.inputs.prompts import PROMPTS
 from scoring.types import Request, ScoringError
 
 if TYPE_CHECKING:

@@ -36,14 +36,15 @@ from transformers.utils import logging
 from benchmarks.machine import describe
 from benchmarks.made_language import Language
 from benchmarks.planted import Kind, ToyModelConfig, ToyTrainer, save
-from cards.files import put
+from cards.common.files import put
 from mitigation.editing.locate import locate
-from mitigation.evaluate import Evaluation
 from mitigation.recipes.fast import RECIPE, FastSettings
-from mitigation.run import mitigate
+from mitigation.running.evaluate import Evaluation
+from mitigation.running.run import mitigate
 from mitigation.training.data import TrainingData
-from scoring import benchmarks, run
+from scoring import benchmarks
 from scoring.adapters.facts import Adapter
+from scoring.asking import run
 from scoring.inference.load_options import LoadOptions
 from scoring.inference.model import Model
 from scoring.statistics.stats import RESAMPLES

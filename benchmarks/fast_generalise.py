@@ -23,23 +23,25 @@ import typer
 from rich.console import Console
 
 from benchmarks.machine import describe
-from cards.files import put
+from cards.common.files import put
 from mitigation.editing import session
 from mitigation.editing import session as measure
 from mitigation.editing.edit import edit
 from mitigation.editing.pairs import EditPair, each_possible, edit_pair, pair_rows
 from mitigation.editing.stamped import StampedNetwork
-from mitigation.evaluate import perplexity, score_texts
 from mitigation.recipes import fast
+from mitigation.running.evaluate import perplexity, score_texts
 from mitigation.training.data import TrainingData
-from scoring import DATA, answering, prompts
+from scoring import DATA
+from scoring.asking import answering
 from scoring.benchmarks import stereoset
 from scoring.inference.load_options import BUNDLED, load
 from scoring.inference.model import Model
 from scoring.inference.store import Store
+from scoring.inputs import prompts
+from scoring.inputs.tables import as_table
 from scoring.metrics import knowledge
 from scoring.statistics import stats
-from scoring.tables import as_table
 from scoring.types import BenchmarkContext, Group, Row, Table
 
 RESULT = Path(__file__).with_name("fast_generalise.json")

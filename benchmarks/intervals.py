@@ -21,11 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from mitigation.comparison import over_seeds
+from mitigation.methods.comparison import over_seeds
 from scoring import benchmarks
+from scoring.asking.result import read_examples
 from scoring.metrics.occugender import correlation
 from scoring.metrics.sums import mean
-from scoring.result import read_examples
 from scoring.statistics.intervals import bootstrap, student
 from scoring.statistics.stats import added_up, compare, measure, resampled
 from scoring.types import Difference, Estimate, Floats, Group, Table

@@ -20,10 +20,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from builders.manifest import ConfigEntry, Manifest, SplitEntry, file_sha256
+from builders.files.manifest import ConfigEntry, Manifest, SplitEntry, file_sha256
+from builders.files.write import content_digest
 from builders.parsers.triplets import filled
-from builders.wording import BLANK
-from builders.write import content_digest
+from builders.text.wording import BLANK
 from mitigation.editing.settings import OPENINGS
 
 #: Prompts about somebody, each with two that mean the same.

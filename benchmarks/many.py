@@ -180,7 +180,7 @@ def hundred(
     """``probes compare`` and ``probes leaderboard`` of a hundred runs."""
     import scoring
     from scoring import benchmarks
-    from scoring.run import estimate
+    from scoring.asking.run import estimate
 
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:

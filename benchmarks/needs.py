@@ -1,7 +1,7 @@
 """What every recipe needs for Llama-2 7B, beside a count by hand: ``python -m benchmarks.needs``.
 
 Nothing of the model is read: its shape (Touvron et al., 2023) is that of ``LlamaConfig()``, and all is counted on the
-device ``meta``. The table is written into docs/recipes.md.
+device ``meta``. The table is written into docs/recipes-needs.md.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Literal
 
 from transformers import LlamaConfig
 
-from cards.files import put
+from cards.common.files import put
 from mitigation import recipes
-from mitigation.estimate import ACTIVATIONS, CHECKPOINTED, GIB, count, empty_network
 from mitigation.recipe import trains_all_weights
+from mitigation.running.estimate import ACTIVATIONS, CHECKPOINTED, GIB, count, empty_network
 from scoring.inference.load_options import LoadOptions
 
-PAGE = Path(__file__).parents[1] / "docs" / "recipes.md"
+PAGE = Path(__file__).parents[1] / "docs" / "recipes-needs.md"
 #: Where the page has the table: between these lines.
 BEGIN, END = "Llama-2 7B in GiB,", "`gradiend` learns an encoder"
 #: Recipes that are counted in another way too: in 4 bits, or with the settings of the paper.

@@ -20,7 +20,7 @@ from rich.console import Console
 from benchmarks.machine import describe
 from benchmarks.occupations import NEW_TEMPLATES, PLANTED, pairs
 from benchmarks.planted_recipes import KINDS, WHOLE, Bed, Run
-from cards.files import put
+from cards.common.files import put
 from mitigation import recipes
 from mitigation.projections import stream
 from mitigation.projections.fit import tuple_states

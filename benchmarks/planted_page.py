@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cards.draw import DOTTED, PALETTE, canvas, image, interval, styled, titled
-from cards.files import put
-from cards.verdict import ability_verdict, corrected, verdict
+from cards.common.draw import DOTTED, PALETTE, canvas, image, interval, styled, titled
+from cards.common.files import put
+from cards.common.verdict import ability_verdict, corrected, verdict
 from mitigation import recipes
 
 #: The sets of pairs whose stereotype was planted: the taught sentences, and others. The gap of the second one decides
@@ -25,6 +25,22 @@ KEPT = NOUNS, DECLARED, TYPE_2 = ("he after king", "declared pronouns", "WinoBia
 SETS = (*MEASURED, *KEPT)
 #: Where a page has the table: between these lines.
 BEGIN, END = "![What each recipe removes](planted.png)", "What the tables say:"
+#: Where the page of recipes has its recommendations and its short table: between these lines.
+SHORT_BEGIN, SHORT_END = '<span id="short"></span>', '<span id="short-end"></span>'
+#: Three situations, with the advice and the measured recipe that is its evidence.
+RECOMMENDED = (
+    ("A chat model behind an API", "give it an instruction, with [prompts](#prompts).", "prompts"),
+    (
+        "Weights of your own, without training",
+        "take the direction of gender out of the last layer, with [sentence_debias](#sentence_debias).",
+        "sentence_debias",
+    ),
+    (
+        "Weights of your own and a GPU",
+        "write sentences in which the stereotype shows and give them to [fast](#fast): `--pairs FILE`.",
+        "fast --pairs occupations",
+    ),
+)
 PICTURE = Path(__file__).parents[1] / "docs" / "planted.png"
 #: The left end of the picture, in percent.
 _LEFT = -50
@@ -209,6 +225,76 @@ def with_table(text: str, result: Mapping[str, Any]) -> str:
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)
     return f"{before}{BEGIN}\n\n{table(result)}\n\n{END}{after}"
+
+
+def with_short(text: str, result: Mapping[str, Any]) -> str:
+    """A page with its recommendations and its short table replaced."""
+    before, rest = text.split(SHORT_BEGIN)
+    _, after = rest.split(SHORT_END)
+    return f"{before}{SHORT_BEGIN}\n\n{recommended(result)}\n\n{short_table(result)}\n\n{SHORT_END}{after}"
+
+
+def recommended(result: Mapping[str, Any]) -> str:
+    """A recommendation for each of three situations, with its evidence."""
+    causal, masked = (result["models"][f"{kind}, whole"] for kind in ("causal", "masked"))
+    declared = causal["before"]["twin"][DECLARED]["lean"][0]
+    lines = []
+    for situation, advice, recipe in RECOMMENDED:
+        both = [model["recipes"][recipe] for model in (causal, masked)]
+        removed = " and ".join(f"{_whole(_removed(one, TEMPLATES)[0])} %" for one in both)
+        cost = " and ".join(_cost(one) for one in both)
+        left = both[0]["scores"][DECLARED]["lean"][0]
+        lines += [
+            f"- **{situation}**: {advice}",
+            f"  Evidence: it removes {removed} of a planted stereotype (causal and masked) for {cost} of perplexity; "
+            f"a declared pronoun leans by {left:.2f} nats ({declared:.2f} without a stereotype).",
+        ]
+    return "\n".join(lines)
+
+
+def short_table(result: Mapping[str, Any]) -> str:
+    """One line for each measured recipe: what it removes of new templates, and what it costs."""
+    causal, masked = (result["models"][f"{kind}, whole"] for kind in ("causal", "masked"))
+    head = [
+        "recipe",
+        "learns from",
+        "removes, `tiny-causal`",
+        "perplexity",
+        "declared pronouns, nats",
+        "removes, `tiny-masked`",
+        "perplexity",
+    ]
+    lines = [f"| {' | '.join(head)} |", f"| --- | --- |{' ---: |' * (len(head) - 2)}"]
+    twin = causal["before"]["twin"][DECLARED]["lean"][0]
+    lines.append(f"| no recipe, no stereotype | – | – | – | {twin:.2f} | – | – |")
+    for what, some in result["told"].items():
+        for recipe in some:
+            first, second = causal["recipes"].get(recipe), masked["recipes"].get(recipe)
+            cells = [_link(recipe), what, *_short_cells(first), _declared(first), *_short_cells(second)]
+            if cells[2:] != ["–"] * 5:
+                lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _short_cells(one: Mapping[str, Any] | None) -> list[str]:
+    """What a recipe removes and costs in one model; dashes where it is not measured."""
+    if one is None or "scores" not in one:
+        return ["–", "–"]
+    share, low, high = (_whole(number) for number in _removed(one, TEMPLATES))
+    return [f"{share} % [{low}, {high}]", _cost(one)]
+
+
+def _declared(one: Mapping[str, Any] | None) -> str:
+    """The lean to a declared pronoun, which has to stay."""
+    if one is None or "scores" not in one:
+        return "–"
+    return f"{one['scores'][DECLARED]['lean'][0]:.2f}".replace("-", "−")
+
+
+def _cost(one: Mapping[str, Any]) -> str:
+    """The change of perplexity in percent."""
+    value, change = _perplexity(one["scores"])
+    return f"{100 * change / (value - change):+.1f} %".replace("-", "−")
 
 
 def picture(result: Mapping[str, Any], path: Path = PICTURE) -> None:

@@ -6,8 +6,8 @@ examples also run with pairs of the planted stereotype. Measured before and afte
 stereotype) - log p(other pronoun), with its sign and as a size (the gap), the perplexity of text, and the lean to the
 right pronoun where the gender is given and has to stay. On the twin a recipe has nothing to remove. One file for each
 model, recipe and seed is in ``--work``; what is there is not made again, so an interrupted bed goes on. ``--report``
-writes the JSON, the table of docs/recipes.md and the picture again from these, and ``--add`` keeps what the JSON has of
-recipes that the folder has not. ``--twins`` runs recipes on the twins alone.
+writes the JSON, the tables of docs/recipes-measured.md and docs/recipes.md and the picture from these. ``--add`` keeps
+what the JSON has of recipes that the folder has not. ``--twins`` runs recipes on the twins alone.
 """
 
 from __future__ import annotations
@@ -28,28 +28,30 @@ from benchmarks.machine import describe
 from benchmarks.occupations import NEW, NEW_TEMPLATES, PLANTED, TEMPLATES, Pair, kept_pairs, pairs
 from benchmarks.planted_page import DECLARED, MEASURED, NOUNS, OCCUPATIONS, SETS, TAUGHT, TYPE_2, WINOBIAS
 from benchmarks.planted_page import TEMPLATES as TEMPLATE_SET
-from cards.files import put
-from cards.verdict import p_of
+from cards.common.files import put
+from cards.common.verdict import p_of
 from mitigation import mitigate, recipes
-from mitigation.comparison import over_seeds
 from mitigation.editing.session import gap
-from mitigation.evaluate import perplexity
+from mitigation.methods.comparison import over_seeds
+from mitigation.running.evaluate import perplexity
 from mitigation.training.data import TrainingData
 from scoring import DATA
 from scoring.adapters.facts import PROMPT, is_whole_model
 from scoring.inference.load_options import BUNDLED, load
 from scoring.inference.self_debias import with_prompt
+from scoring.inputs.prompts import Prompt
+from scoring.inputs.prompts import get as prompt_named
+from scoring.inputs.prompts import read as read_prompt
+from scoring.inputs.tables import DataMissing
 from scoring.metrics import knowledge
 from scoring.metrics.sums import mean
-from scoring.prompts import Prompt
-from scoring.prompts import get as prompt_named
-from scoring.prompts import read as read_prompt
 from scoring.statistics import stats
-from scoring.tables import DataMissing
 from scoring.types import Group, Metric, Option, Request, Row, ScoringError, Table
 
 RESULT = Path(__file__).with_suffix(".json")
-PAGE = Path(__file__).parents[1] / "docs" / "recipes.md"
+PAGE = Path(__file__).parents[1] / "docs" / "recipes-measured.md"
+#: The page with the recommendations and the short table.
+SHORT_PAGE = PAGE.with_name("recipes.md")
 KINDS: tuple[planting.Kind, ...] = ("causal", "masked")
 #: The words for a file of the planted pairs in the name of a run.
 OCCUPATION_PAIRS = "occupations"
@@ -545,6 +547,7 @@ def main(
     put(out, json.dumps(result, indent=1).encode() + b"\n")
     if out == RESULT:
         put(PAGE, planted_page.with_table(PAGE.read_text(encoding="utf-8"), result).encode())
+        put(SHORT_PAGE, planted_page.with_short(SHORT_PAGE.read_text(encoding="utf-8"), result).encode())
         planted_page.picture(result)
 
 

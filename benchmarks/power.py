@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from cards.verdict import LEVEL, standing
+from cards.common.verdict import LEVEL, standing
 from scoring.commands.power import factor
 from scoring.metrics.sums import mean
 from scoring.statistics.intervals import detectable

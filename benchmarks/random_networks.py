@@ -2,9 +2,9 @@
 
 ``python -m benchmarks.random_networks`` builds small networks with random weights, each with the tokenizer of a bundled
 model, and twins of the bundled models whose tokens are exchanged: every token has the embedding of another one, in the
-input alone or in input and output. Each is asked the control sentences of :mod:`scoring.language`, as every run does.
-None may be better than chance; the bundled models and those given as arguments have to be. The numbers are written into
-``random_networks.json`` beside this file (about a minute).
+input alone or in input and output. Each is asked the control sentences of :mod:`scoring.asking.language`, as every run
+does. None may be better than chance; the bundled models and those given as arguments have to be. The numbers are
+written into ``random_networks.json`` beside this file (about a minute).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 import scoring
 from cards.results import Language
-from scoring import language
+from scoring.asking import language
 from scoring.inference.model import Model
 
 #: The families, by the bundled model whose tokenizer they have.

@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from benchmarks.machine import describe
-from scoring import DATA, answering, benchmarks, run
-from scoring.answering import Question
+from scoring import DATA, benchmarks
+from scoring.asking import answering, run
+from scoring.asking.answering import Question
 from scoring.inference.load_options import BUNDLED
 from scoring.inference.store import Store
-from scoring.prompts import get
+from scoring.inputs.prompts import get
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import Request, Response, ScoringError
 

@@ -31,7 +31,7 @@ VERBS = "saw heard met liked found called knew helped".split()
 
 def made_data(folder: Path, rows: int) -> None:
     """A built data set with so many pairs of sentences, written in parts."""
-    from builders.manifest import ConfigEntry, Manifest, SplitEntry, file_sha256
+    from builders.files.manifest import ConfigEntry, Manifest, SplitEntry, file_sha256
 
     draw = random.Random(0)
     path = folder / "unstereo" / "data" / "ours-5" / "test.parquet"

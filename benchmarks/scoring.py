@@ -32,10 +32,12 @@ import typer
 
 from benchmarks import peers
 from benchmarks.machine import describe
-from scoring import DATA, benchmarks, run, tables
+from scoring import DATA, benchmarks
+from scoring.asking import run
 from scoring.inference.engine import Stats
 from scoring.inference.load_options import BUNDLED, load
 from scoring.inference.model import Model
+from scoring.inputs import tables
 from scoring.types import BenchmarkContext, Request, ScoringError
 
 RESULT = Path(__file__).with_name("scoring.json")

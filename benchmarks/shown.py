@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from cards import results
-from cards.numbers import interval, minus
-from cards.text import cell
+from cards.common.numbers import interval, minus
+from cards.common.text import cell
 from scoring import benchmarks
 from scoring.report.headlines import answer_of, described, headline_scores
 from scoring.types import Report

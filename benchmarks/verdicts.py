@@ -6,7 +6,7 @@ Parts:
 
 ``directions``
     A score with the ideal value 50 that goes from one true value to another: how often a page says nearer, further or
-    changed, by the rule of :mod:`cards.verdict` and by two others.
+    changed, by the rule of :mod:`cards.common.verdict` and by two others.
 ``kinks``
     ICAT and the size of a difference, whose estimates are biased at the ideal value: coverage and width of their
     intervals, and the bias.
@@ -38,14 +38,14 @@ import numpy as np
 from scipy.special import ndtr, stdtr  # type: ignore[import-untyped]
 
 from benchmarks.intervals import SHAPES, skewed
-from cards.verdict import LEVEL, standing, standings, verdict
+from cards.common.verdict import LEVEL, standing, standings, verdict
+from scoring.asking.wordings import averaged
 from scoring.metrics.gas import gas_gap
 from scoring.metrics.stereoset import icat
 from scoring.metrics.sums import percentage
 from scoring.statistics import intervals
 from scoring.statistics.stats import added_up, compare, measure, resampled
 from scoring.types import Floats, Group, Metric, Table
-from scoring.wordings import averaged
 
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 Events = np.ndarray[Any, np.dtype[np.bool_]]
@@ -463,7 +463,7 @@ def pages(samples: int) -> dict[str, Any]:
 
 
 def page_rows(x: Events, sizes: list[int], rng: np.random.Generator) -> list[tuple[Any, float, float, float]]:
-    """What :func:`cards.verdict.standings` needs of each sample [samples, examples] of a share with the ideal 50."""
+    """What :func:`cards.common.verdict.standings` needs of samples [samples, examples] of a share with the ideal 50."""
     clusters, freedom = len(sizes), freedom_of(sizes)
     sums = summed(x, sizes)
     value, without = with_and_without(sums, sizes)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import scoring
-from scoring import benchmarks, wordings
+from scoring import benchmarks
+from scoring.asking import wordings
 from scoring.types import Estimate, ScoringError
 
 #: The groups whose numbers are kept.

@@ -45,7 +45,7 @@ def coverage(case: tuple[Any, ...], runs: int) -> dict[str, Any]:
     """The share of intervals of the percentage above 0, which is 50 in truth, with wordings at random and as given."""
     from dataclasses import replace
 
-    from scoring.wordings import averaged
+    from scoring.asking.wordings import averaged
 
     share = percentage("above", lambda t: t["x"] > 0, 50, "")
     random, given = averaged(share), replace(averaged(share), parts=None)

@@ -51,7 +51,7 @@ def build(
     from builders.builder import Profile, build_datasets
     from builders.dataset import BuildError
     from builders.sources.fetch import Fetcher, default_cache, default_mirror
-    from cards.options import checked, in_python, visible_console
+    from cards.common.options import checked, in_python, visible_console
 
     wanted = {"out": Path, "mirror": Path | None, "offline": bool, "profile": Literal["all", "clean", "paper"]}
     given = {"out": out, "mirror": mirror, "offline": offline, "profile": profile}
@@ -85,8 +85,8 @@ def load(name: str, config: str = "", split: str | None = None, *, out: str | Pa
     from datasets import Dataset, DatasetDict, NamedSplit
 
     from builders.dataset import BuildError
-    from builders.manifest import NAME, file_sha256, read_manifest
-    from cards.options import checked
+    from builders.files.manifest import NAME, file_sha256, read_manifest
+    from cards.common.options import checked
 
     folder = checked("out", Path, out, BuildError) / checked("name", str, name, BuildError)
     manifest = read_manifest(folder)

@@ -16,10 +16,11 @@ from typing import Any
 import pyarrow.parquet as pq
 from rich.progress import Progress
 
-from builders import datasets, write
+from builders import datasets
 from builders.dataset import BuildError, Config, DataSet, Files, SourceUnavailable
-from builders.folders import recover_folder, replace_folder
-from builders.manifest import (
+from builders.files import write
+from builders.files.folders import recover_folder, replace_folder
+from builders.files.manifest import (
     CARD,
     NAME,
     ConfigEntry,
@@ -33,9 +34,9 @@ from builders.manifest import (
 from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher
 from builders.text.split import check_disjoint
+from cards.common.files import file_sha256, locked, refuse_strays, strays
+from cards.common.packages import missing_sentence
 from cards.dataset_card import dataset_card
-from cards.files import file_sha256, locked, refuse_strays, strays
-from cards.packages import missing_sentence
 
 ROOT = Path(__file__).parent.parent
 

@@ -16,14 +16,14 @@ from rich.progress import Progress
 from builders import datasets
 from builders.builder import Builder, Profile, without_details
 from builders.dataset import BuildError, DataSet, SourceUnavailable
-from builders.manifest import CARD, NAME, ConfigEntry, Manifest, file_sha256, read_manifest
+from builders.files.manifest import CARD, NAME, ConfigEntry, Manifest, file_sha256, read_manifest
 from builders.publish.publication import make_publication
 from builders.publish.published import closed, published_form
 from builders.sources.fetch import Fetcher
+from cards.common.files import strays
+from cards.common.packages import missing_sentence
+from cards.common.stored import parsed
 from cards.dataset_card import BENCHMARK, dataset_card
-from cards.files import strays
-from cards.packages import missing_sentence
-from cards.stored import parsed
 from pmi.types import first_line
 
 #: Highest number of differences that are listed for one file.

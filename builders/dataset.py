@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import pyarrow as pa
 from pydantic import ConfigDict, Field
 
-from builders.embedded import table
+from builders.text.embedded import table
 from builders.text.words import normalise
 
 _STRICT = ConfigDict(extra="forbid", str_min_length=1)

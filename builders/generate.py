@@ -16,7 +16,7 @@ from builders.generation.pipeline import REPLAY_OPTIONS, Pipeline
 from builders.generation.responses import ChatError
 from builders.generation.run import RunOptions, generate
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
-from cards.options import HelpCommand, ended, group, parameters, start, with_options
+from cards.common.options import HelpCommand, ended, group, parameters, start, with_options
 
 
 def _command(name: str) -> Callable[..., None]:

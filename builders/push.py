@@ -11,13 +11,13 @@ import typer
 from rich.console import Console
 
 from builders.dataset import BuildError
-from builders.manifest import NAME, file_sha256
+from builders.files.manifest import NAME, file_sha256
 from builders.publish.publication import Publication, make_publication
 from cards import leaderboard
+from cards.common.options import single, start
+from cards.common.text import CardError
 from cards.dataset_card import BENCHMARK
 from cards.hub import HubRefusal, explained, failures, refusal, sending, unreachable
-from cards.options import single, start
-from cards.text import CardError
 
 #: The Hub's own file for large files, which it creates with the repository.
 ATTRIBUTES = ".gitattributes"

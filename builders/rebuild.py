@@ -14,8 +14,8 @@ from builders.builder import BuildResult, Profile, build_datasets
 from builders.check import check as check_datasets
 from builders.dataset import BuildError
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
-from cards.options import ended, single, start
-from cards.terminal import text_table
+from cards.common.options import ended, single, start
+from cards.common.terminal import text_table
 
 #: In the reason of a config that was left out for want of a Python package.
 PACKAGE = "the package"

@@ -13,11 +13,11 @@ import typer
 from rich.console import Console
 
 from cards import hub, model_card, results
-from cards.evaluation import Result, ResultSource, eval_files, published_results
-from cards.files import put_all
+from cards.common.files import put_all
+from cards.common.options import single, start
+from cards.common.text import CardError, refuse_secrets, slug
+from cards.formats.evaluation import Result, ResultSource, eval_files, published_results
 from cards.hub import check_model
-from cards.options import single, start
-from cards.text import CardError, refuse_secrets, slug
 
 #: How many results, and how many remarks, are shown.
 SHOWN = 10
@@ -47,7 +47,7 @@ def build(
     if published and find_spec("matplotlib") is None:
         remarks = [*remarks, "The plot needs the package matplotlib; pip install 'gender-neutral-probes[score]'."]
     elif published:
-        from cards.draw import forest
+        from cards.common.draw import forest
 
         figure = f"images/gender-bias{'-' * bool(run.setting)}{slug(run.setting) if run.setting else ''}.svg"
         files[figure] = forest(

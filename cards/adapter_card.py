@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from cards.numbers import interval_text
-from cards.text import CardError, template
+from cards.common.numbers import interval_text
+from cards.common.text import CardError, template
 
 #: By PEFT's name of a task: the class that loads the model, and the Hub's name of the task.
 TASKS = {

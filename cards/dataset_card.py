@@ -18,7 +18,7 @@ The Hub accepts one registered evaluation framework for a data set. The manifest
 import json
 from typing import Any
 
-from cards.text import CardError, template
+from cards.common.text import CardError, template
 
 #: The Hub's identifier by SPDX identifier; any other licence is "other" on the Hub.
 HUB_LICENCES = {name: name.lower() for name in ("Apache-2.0", "MIT", "CC-BY-4.0", "CC-BY-SA-4.0", "CC-BY-NC-4.0")}

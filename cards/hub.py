@@ -15,10 +15,10 @@ from typing import Any
 
 from rich.console import Console
 
-from cards.files import file_sha256
-from cards.options import ended
+from cards.common.files import file_sha256
+from cards.common.options import ended
+from cards.common.text import CardError, secrets
 from cards.results import Report
-from cards.text import CardError, secrets
 
 #: Seconds until a Hub that does not answer counts as not reachable.
 PATIENCE = 4.0

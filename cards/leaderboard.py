@@ -17,16 +17,16 @@ from huggingface_hub import EvalResultEntry
 from rich.console import Console
 
 from cards import results
-from cards.evaluation import FOLDER, parse_entries, parse_notes, task_scores
-from cards.files import beside, put_all
+from cards.common.files import beside, put_all
+from cards.common.numbers import Scale, counted, supported_places
+from cards.common.sentences import say
+from cards.common.text import CardError, grouped, refuse_secrets, template
+from cards.common.verdict import LEVEL, Verdict
+from cards.formats.evaluation import FOLDER, parse_entries, parse_notes, task_scores
+from cards.formats.uploads import Declarations, Upload, checked_cell, checked_run, declared
 from cards.hub import HubRefusal, add_files, explained, unreachable
-from cards.matrix import BANDS, Cell, Column, ModelRow, matrix
-from cards.numbers import Scale, counted, supported_places
 from cards.overview import overview, placed
-from cards.sentences import say
-from cards.text import CardError, grouped, refuse_secrets, template
-from cards.uploads import Declarations, Upload, checked_cell, checked_run, declared
-from cards.verdict import LEVEL, Verdict
+from cards.overview.model_matrix import BANDS, Cell, Column, ModelRow, matrix
 
 #: The name of an organisation or a model of the Hub.
 NAME = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?")

@@ -11,9 +11,9 @@ from typing import Any
 from huggingface_hub import ModelCard
 from huggingface_hub.repocard_data import eval_results_to_model_index
 
-from cards.evaluation import Result, model_index
+from cards.common.text import CardError, grouped, slug, template
+from cards.formats.evaluation import Result, model_index
 from cards.results import Estimate, Report
-from cards.text import CardError, grouped, slug, template
 
 #: How many lines the metadata of a card may have with the results.
 FRONT_LINES = 40

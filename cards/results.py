@@ -14,11 +14,11 @@ import pydantic
 from pydantic import BeforeValidator, TypeAdapter, ValidationError, WrapValidator
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from cards.numbers import interval_text
-from cards.sentences import say
-from cards.stored import STRICT, Stored, document, first_fault, opened, parsed, signed
-from cards.text import CardError
-from cards.verdict import Numbers
+from cards.common.numbers import interval_text
+from cards.common.sentences import say
+from cards.common.stored import STRICT, Stored, document, first_fault, opened, parsed, signed
+from cards.common.text import CardError
+from cards.common.verdict import Numbers
 
 #: The version of ``results.json`` that is written and read.
 SCHEMA: Literal[1] = 1
@@ -200,7 +200,9 @@ def _complete(value: Any, validate: pydantic.ValidatorFunctionWrapHandler) -> An
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """Whether a model is better than chance at language (:mod:`scoring.language`), over so many neutral ``sentences``.
+    """Whether a model is better than chance at language, by :mod:`scoring.asking.language`.
+
+    The tests are over so many neutral ``sentences``.
 
     ``nats`` is the mean negative log-likelihood of a token, ``unigram`` that of a unigram model over the same tokens,
     and ``order`` the share of sentences that are more likely than their words in another order. ``p_unigram`` and

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from cards.options import NearestGroup, UsageError, command_of, ended, parameters, start
+from cards.common.options import NearestGroup, UsageError, command_of, ended, parameters, start
 from mitigation import recipes
 from mitigation.ability.tasks import GlueSettings
 from mitigation.adapters import merging

@@ -12,18 +12,19 @@ from rich.console import Console
 from typer import Option
 
 from builders.dataset import BuildError
-from cards.draw import FREE, glance_html, one_line
-from cards.options import checked, filled, in_python, visible_console
-from cards.terminal import show
-from cards.text import split_list
-from mitigation import recipes, run
+from cards.common.draw import FREE, glance_html, one_line
+from cards.common.options import checked, filled, in_python, visible_console
+from cards.common.terminal import show
+from cards.common.text import split_list
+from mitigation import recipes
 from mitigation.errors import MitigationError
 from mitigation.recipe import Recipe, resolve_settings
+from mitigation.running import run
 from mitigation.training.data import TrainingData
 from scoring import DATA
 from scoring.adapters.facts import Adapter, Change
-from scoring.engines import name_of
-from scoring.engines.loaded import check_loaded, engine_of, unchanged
+from scoring.inference.engines import name_of
+from scoring.inference.engines.loaded import check_loaded, engine_of, unchanged
 from scoring.inference.load_options import MODEL, AllowPickle, Device, Dtype, LoadOptions, Revision, TrustRemoteCode
 from scoring.options import Benchmarks, Data, Limit, Profile, Resamples
 from scoring.statistics.stats import RESAMPLES
@@ -32,8 +33,8 @@ from scoring.types import ScoringError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from mitigation.estimate import Estimate
-    from mitigation.evaluate import Evaluation
+    from mitigation.running.estimate import Estimate
+    from mitigation.running.evaluate import Evaluation
     from scoring.inference.model import Model
 
 
@@ -78,7 +79,7 @@ class Mitigated:
 
     def table(self) -> pd.DataFrame:
         """Every score before and after over the same examples, a row each, with the paired difference and interval."""
-        from mitigation.evaluate import changes_table
+        from mitigation.running.evaluate import changes_table
 
         return changes_table(self.facts.changes)
 
@@ -149,7 +150,7 @@ def mitigate(
     revision, dtype, device, trust_remote_code, allow_pickle:
         How a model is loaded (:class:`scoring.inference.load_options.LoadOptions`).
     dry_run:
-        Read only the configuration of the model, and return a :class:`mitigation.estimate.Estimate`.
+        Read only the configuration of the model, and return a :class:`mitigation.running.estimate.Estimate`.
     include:
         Python files outside the project that define a ``RECIPE``.
     console:
@@ -211,7 +212,7 @@ def mitigated(
     options = filled(Options, values, MitigationError)
     own = resolve_settings(recipe, options.profile, options.config, settings)
     if options.dry_run:
-        from mitigation.estimate import estimate
+        from mitigation.running.estimate import estimate
 
         data = TrainingData(options.data, options.limit)
         estimated = estimate(recipe, own, loading(model, options), options.quantize, data)
@@ -233,9 +234,9 @@ def loading(model: str, options: Options) -> LoadOptions:
 
 def planned_evaluation(recipe: Recipe, options: Options, data: TrainingData) -> Callable[[Model], Evaluation]:
     """A function from a model to its evaluation; the data is read now, before a model is loaded."""
-    from mitigation.evaluate import Evaluation, held_out_texts
+    from mitigation.running.evaluate import Evaluation, held_out_texts
     from scoring import benchmarks
-    from scoring.run import read, suited
+    from scoring.asking.run import read, suited
 
     names = split_list(options.benchmarks)
     chosen = [benchmarks.get(name) for name in dict.fromkeys(names or recipe.benchmarks or benchmarks.names())]

@@ -17,20 +17,20 @@ from rich.console import Console
 
 from builders import datasets
 from builders.dataset import BuildError
-from builders.embedded import PROJECT
 from builders.parsers import read
 from builders.sources.catalogue import catalogue
+from builders.text.embedded import PROJECT
 from cards import adapter_card
+from cards.common.options import single, start
+from cards.common.terminal import show
+from cards.common.text import CardError, refuse_secrets
 from cards.hub import HubModel, add_files, explained, model_digest
-from cards.options import single, start
-from cards.terminal import show
-from cards.text import CardError, refuse_secrets
 from mitigation import recipes
 from mitigation.__main__ import Include
 from mitigation.adapters.merging import DIFFERENCE
 from mitigation.adapters.write import write_facts
-from mitigation.corpora import OWN
 from mitigation.errors import MitigationError
+from mitigation.texts.corpora import OWN
 from scoring.adapters import facts
 from scoring.adapters.attach import peft_config, tensor_shapes
 from scoring.inference.load_options import BUNDLED
@@ -64,7 +64,7 @@ def publication(
     CardError
         If a licence or a citation is missing, or a file holds an access token.
     """
-    from mitigation.comparison import first_bias, titles_of_metrics
+    from mitigation.methods.comparison import first_bias, titles_of_metrics
 
     adapter = facts.read(folder)
     name = base or adapter.base

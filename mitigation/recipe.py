@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
 from rich.console import Console as Console
 from typer import Option
 
-from cards.text import did_you_mean
+from cards.common.text import did_you_mean
 from mitigation.errors import MitigationError
 from mitigation.summaries import DECLARED, SHARED, recipe_of
 from mitigation.training.data import TrainingData as TrainingData
@@ -193,7 +193,7 @@ class Job(Generic[T]):
     console: Console
 
     def __post_init__(self) -> None:
-        from mitigation.cost import CostMeter  # a recipe is listed without torch
+        from mitigation.running.cost import CostMeter  # a recipe is listed without torch
 
         self.meter = CostMeter(self.model)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from rich.console import Console
 
-from cards.options import HelpCommand, ended, group, start
-from cards.packages import required
+from cards.common.options import HelpCommand, ended, group, start
+from cards.common.packages import required
 from pmi import commands
 from pmi.types import PmiError
 

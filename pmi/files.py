@@ -13,7 +13,7 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from cards import files
+from cards.common import files
 from pmi.types import PmiError, first_duplicate
 
 #: Endings of the files that can be read.
@@ -31,7 +31,7 @@ class FileError(PmiError):
 def replacing(path: str | Path, record: Path | None = None) -> Iterator[IO[bytes]]:
     """A file to write that replaces ``path`` in one step when it is complete.
 
-    With a ``record`` of what was written, as :func:`cards.files.replacing` keeps it, no other file is replaced.
+    With a ``record`` of what was written, as :func:`cards.common.files.replacing` keeps it, no other file is replaced.
 
     Raises
     ------

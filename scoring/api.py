@@ -6,17 +6,17 @@ from typing import Any, Literal, overload
 
 from rich.console import Console
 
-from cards.options import checked, in_python, visible_console
-from cards.text import split_list
+from cards.common.options import checked, in_python, visible_console
+from cards.common.text import split_list
 from scoring import benchmarks as registry
-from scoring.cluster import outcomes
-from scoring.engines import Call, check_folder, chosen
+from scoring.asking.result import RunResult, load
+from scoring.inference.engines import Call, check_folder, chosen
 from scoring.inference.parallel import ALONE, Processes
-from scoring.prompts import Prompt
+from scoring.inputs.prompts import Prompt
+from scoring.many.cluster import outcomes
+from scoring.many.sweep import Sweep, calls
 from scoring.report.headlines import Comparison
-from scoring.result import RunResult, load
 from scoring.statistics.stats import RESAMPLES
-from scoring.sweep import Sweep, calls
 from scoring.types import DATA, ScoringError
 
 
@@ -86,7 +86,7 @@ def evaluate(  # type: ignore[misc]  # the signatures above stand for all of the
     model:
         A name on the Hub, a folder, a bundled model (``tiny-causal``, ``tiny-masked``), a loaded transformers or
         PEFT model, or an engine of your own. A loaded model is afterwards as it was before: mode, generation settings,
-        hooks and dtype. A list of names is scored one after the other (:mod:`scoring.sweep`): each has a folder in
+        hooks and dtype. A list of names is scored one after the other (:mod:`scoring.many.sweep`): each has a folder in
         ``out``, and one that fails does not stop the others.
     tokenizer:
         The tokenizer of a loaded model, or the folder or name of that of a served one.
@@ -96,8 +96,8 @@ def evaluate(  # type: ignore[misc]  # the signatures above stand for all of the
     data, out, overwrite:
         A folder that :func:`builders.build` wrote, or ``hub:ORG``. A folder for the files of the run: responses are
         stored there as they arrive, so an interrupted call continues where it stopped. Without it nothing is written;
-        see :meth:`scoring.result.RunResult.save`. ``overwrite`` replaces a run with other settings there. A folder with
-        other files is refused; files that were added to a run stay as they are.
+        see :meth:`scoring.asking.result.RunResult.save`. ``overwrite`` replaces a run with other settings there. A
+        folder with other files is refused; files that were added to a run stay as they are.
     prompt, system, chat, truncate, batch_tokens:
         How requests are put: a prompt by name, by file or as an object; a system text; the model's chat template; cut
         texts that are too long; the most tokens of a batch.
@@ -112,15 +112,15 @@ def evaluate(  # type: ignore[misc]  # the signatures above stand for all of the
         Revisions of each model, each scored as a model of its own, such as ``step1000,step2000``.
     executor, cluster, server, results:
         A list of models may be scored in tasks of Ray or Slurm with resources such as ``gpus=1``
-        (:mod:`scoring.cluster`), with a server for each (:mod:`scoring.own_server`), and its results be also in a data
-        set of the Hub (``hub:ORG/NAME``, :mod:`scoring.kept`).
+        (:mod:`scoring.many.cluster`), with a server for each (:mod:`scoring.many.own_server`), and its results be also
+        in a data set of the Hub (``hub:ORG/NAME``, :mod:`scoring.many.hub_results`).
     beside:
         Folders of stored runs, whose scores the page of this run shows beside its own.
     ways:
         How items are asked: ``likelihood``, ``choice``, ``text`` or ``two_turns``, and with several how far they agree
-        (:mod:`scoring.ways`).
+        (:mod:`scoring.asking.ways`).
     wordings:
-        ``all``, or how many wordings the items are asked in too (:mod:`scoring.wordings`).
+        ``all``, or how many wordings the items are asked in too (:mod:`scoring.asking.wordings`).
     include:
         Python files outside the project that define a ``BENCHMARK``.
     console:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from scoring import benchmarks
-from scoring.prompts import PROMPTS
+from scoring.inputs.prompts import PROMPTS
 
 
 def catalogue() -> Iterator[str]:

@@ -1,7 +1,7 @@
 """What this project declares of benchmarks and their metrics, for results that others upload.
 
 Whoever uploads a run can write any number and any text into it. So a leaderboard takes ideal values, ranges, titles and
-readings from the registry of benchmarks (:mod:`cards.uploads`), and counts the examples of a score itself.
+readings from the registry of benchmarks (:mod:`cards.formats.uploads`), and counts the examples of a score itself.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
+from cards.formats.uploads import Declared
 from cards.results import Headline
-from cards.uploads import Declared
 from scoring import benchmarks, responses
-from scoring.columns import from_arrow
+from scoring.inputs.columns import from_arrow
 from scoring.types import BY_OTHERS, Benchmark, Metric, Report, ScoringError
 
 #: What a report has in the place of a number format where answers were sampled.
@@ -35,7 +35,7 @@ def as_asked(benchmark: Benchmark, report: Report) -> Benchmark:
 
 
 class Registered:
-    """The benchmarks of this project and those that were included, as :class:`cards.uploads.Declarations`.
+    """The benchmarks of this project and those that were included, as :class:`cards.formats.uploads.Declarations`.
 
     >>> from types import SimpleNamespace
     >>> Registered().metrics(SimpleNamespace(environment={}, dtype="", profile="clean"), "unstereo")["us_score"].ideal

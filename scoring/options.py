@@ -9,11 +9,12 @@ from typing import Annotated, Any, Literal
 from typer import Option
 
 from builders.generation.spending import Spending
-from cards.files import file_sha256
-from cards.options import completing
-from cards.text import split_list
-from scoring import benchmarks, ways, wordings
-from scoring.prompts import PROMPTS, Prompt, get
+from cards.common.files import file_sha256
+from cards.common.options import completing
+from cards.common.text import split_list
+from scoring import benchmarks
+from scoring.asking import ways, wordings
+from scoring.inputs.prompts import PROMPTS, Prompt, get
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import DATA, Benchmark, ScoringError
 

@@ -19,16 +19,16 @@ from pathlib import Path
 
 import builders
 from builders.dataset import BuildError, Fetched, SourceUnavailable
-from builders.manifest import read_manifest
+from builders.files.manifest import read_manifest
 from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
-from cards.text import did_you_mean
+from cards.common.text import did_you_mean
 from scoring import benchmarks
+from scoring.asking.result import RunResult
+from scoring.asking.run import Part, estimate, report_of
+from scoring.inputs.prompts import get as prompt_named
 from scoring.options import Settings
-from scoring.prompts import get as prompt_named
 from scoring.responses import BrokenFileError, PublishedSource, Responses, get, models, names, sources
-from scoring.result import RunResult
-from scoring.run import Part, estimate, report_of
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import BY_OTHERS, DATA, ScoringError
 

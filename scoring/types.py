@@ -11,11 +11,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from cards.common.verdict import verdict
 from cards.results import Estimate as Estimate
 from cards.results import Headline as Headline
 from cards.results import Measurement as Measurement
 from cards.results import Report as Report
-from cards.verdict import verdict
 
 #: What the environment of a run names as its engine where others published the responses.
 BY_OTHERS = "published responses"
@@ -406,7 +406,8 @@ class Difference(Measurement):
 
     ``p`` is two-sided for no difference, and ``p_side`` for the mean of both scores being the ideal value (0 where the
     ideal value is an end of the range, NaN without one). ``p_holm`` is p, and ``p_direction`` is the p of the direction
-    against the ideal value, both corrected for all differences of the comparison (:func:`cards.verdict.corrected`).
+    against the ideal value, both corrected for all differences of the comparison
+    (:func:`cards.common.verdict.corrected`).
     """
 
     p: float = math.nan
@@ -430,7 +431,7 @@ class Change:
 
     @property
     def verdict(self) -> str:
-        """By :func:`cards.verdict.verdict`: ``nearer``, ``further``, ``changed``, ``unclear`` or ``identical``.
+        """By :func:`cards.common.verdict.verdict`: ``nearer``, ``further``, ``changed``, ``unclear`` or ``identical``.
 
         It is empty without an ideal or a value before, and for a benchmark at whose task a run is at chance.
         """

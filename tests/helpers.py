@@ -16,7 +16,7 @@ from builders.dataset import Alternative, Fetched, Remote, Source
 from builders.sources import fetch
 from builders.sources.catalogue import catalogue, mirror_path
 from builders.sources.retries import retrying
-from cards.stored import checksum
+from cards.common.stored import checksum
 
 ROOT = Path(__file__).parent.parent
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cards.numbers import supported_digits
+from cards.common.numbers import supported_digits
 from scoring.inference.load_options import BUNDLED
 from tests.helpers import ROOT
 from tests.hub import TOKEN, File, Hub, read

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from benchmarks import debias_tuning, fast
-from cards.draw import PALETTE
+from cards.common.draw import PALETTE
 from tests.colours import ciede2000, contrast, difference
 from tests.helpers import ROOT
 

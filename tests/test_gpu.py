@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from benchmarks.gpu import page, pretrain, step
-from cards.text import cell
+from cards.common.text import cell
 from tests.helpers import ROOT
 
 #: A step whose parts fail, end their process, and work; and one that cannot even be imported.

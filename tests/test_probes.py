@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 
 import probes
 from builders import datasets
-from cards.options import ended
-from cards.packages import installed_version
+from cards.common.options import ended
+from cards.common.packages import installed_version
 from mitigation import recipes
 from mitigation.summaries import summaries
 from scoring import benchmarks
@@ -131,7 +131,7 @@ def test_a_missing_client_of_servers_is_one_sentence_with_the_extra_that_has_it(
     code = """
 import sys
 sys.modules["httpx2"] = None
-from scoring.engines.served import connect_to
+from scoring.inference.engines.served import connect_to
 from scoring.options import ServedOptions
 try:
     connect_to(ServedOptions(["http://127.0.0.1:9/v1"]))

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from builders import datasets
-from cards.evaluation import parse_entries, parse_notes
+from cards.formats.evaluation import parse_entries, parse_notes
 from scoring.inference.load_options import load
 from scoring.metrics import stereoset
 from scoring.types import Option, Request

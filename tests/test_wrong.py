@@ -18,8 +18,8 @@ import probes
 import scoring
 from builders.dataset import BuildError
 from pmi.types import PmiError
+from scoring.asking.result import RunResult
 from scoring.inference.load_options import BUNDLED, LoadOptions
-from scoring.result import RunResult
 from scoring.types import Report
 
 #: A command line after ``probes``, its exit status, and how its sentence begins.
@@ -343,7 +343,7 @@ def test_an_unknown_parameter_is_named_by_python():
 def test_the_parameters_of_evaluate_are_the_options_of_the_command_with_their_defaults():
     import inspect
 
-    from cards.options import parameters
+    from cards.common.options import parameters
     from scoring.options import ManyModels, Sampling, ServedOptions, Settings
 
     given = inspect.signature(scoring.evaluate).parameters
@@ -370,7 +370,7 @@ def test_the_help_of_score_fits_two_screens_at_80_columns_with_the_common_option
 
 
 def test_names_are_completed():
-    from cards.options import completing
+    from cards.common.options import completing
 
     assert completing(lambda: ["neutral", "occugender"])("neutral,o") == ["neutral,occugender"]
     command = probes.imported("score")

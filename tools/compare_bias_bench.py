@@ -33,7 +33,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from builders.wording import LABELS
+from builders.text.wording import LABELS
 from scoring.benchmarks import get
 from scoring.inference.model import Model
 from scoring.types import Benchmark, Table

@@ -22,14 +22,16 @@ import pandas as pd
 from rich.console import Console
 
 from builders.generation.run import RunOptions, opened
-from cards.files import put
-from scoring import benchmarks, prompts, run
-from scoring.answering import key, questions
-from scoring.engines import chat_api
+from cards.common.files import put
+from scoring import benchmarks
+from scoring.asking import run
+from scoring.asking.answering import key, questions
 from scoring.inference.engine import Engine
+from scoring.inference.engines import chat_api
 from scoring.inference.load_options import BUNDLED, load
 from scoring.inference.served.engine import connect
 from scoring.inference.store import Store
+from scoring.inputs import prompts
 from scoring.options import ServedOptions, Settings
 from scoring.types import Estimate, Request, Response
 from tools import real_server

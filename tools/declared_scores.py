@@ -7,8 +7,8 @@
 import json
 from pathlib import Path
 
-from cards.stored import finite
-from cards.uploads import DECLARED
+from cards.common.stored import finite
+from cards.formats.uploads import DECLARED
 from scoring import benchmarks
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 import transformers
 
-from cards.text import templates
+from cards.common.text import templates
 from tests.scoring import families
 from tests.scoring.families import Finding
 

@@ -278,11 +278,12 @@ def recipe_page(name: str) -> str:
 def linked(markdown: str, page: str) -> str:
     """A page whose links to a recipe of the list, which are links to a part of it, go to the recipe's own page.
 
-    >>> linked("[a](#fast) [b](../recipes.md#fast) [c](recipes.md#use-an-adapter)", "recipes.md")
-    '[a](recipes/fast.md) [b](../recipes/fast.md) [c](recipes.md#use-an-adapter)'
+    >>> linked("[a](#fast) [b](../recipes.md#fast) [c](recipes.md#how-to-choose)", "recipes.md")
+    '[a](recipes/fast.md) [b](../recipes/fast.md) [c](recipes.md#how-to-choose)'
     """
     names = "|".join(recipes.names())
-    whole = r"(?:recipes\.md)?" if page == "recipes.md" else r"recipes\.md"
+    listed = page in ("recipes.md", "recipes-measured.md", "recipes-bundled.md")
+    whole = r"(?:recipes\.md)?" if listed else r"recipes\.md"
     return re.sub(rf"\]\(((?:\.\./)*){whole}#({names})\)", r"](\1recipes/\2.md)", markdown)
 
 
@@ -319,7 +320,7 @@ def navigation(nav: list[Any]) -> list[Any]:
     more = {
         "Metrics": [{name: pages} for name, pages in sections.items() if pages],
         "Data sets": [f"datasets/{name}.md" for name in datasets.names()],
-        "Recipes": [f"recipes/{name}.md" for name in recipes.names()],
+        "Recipes": [{"Each recipe": [f"recipes/{name}.md" for name in recipes.names()]}],
     }
     parts = ((title, part) for section in nav for title, part in section.items())
     return [{title: [part[0], *more[title], *part[1:]] if title in more else part} for title, part in parts]

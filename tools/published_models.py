@@ -17,11 +17,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cards.files import put
-from cards.verdict import holm, p_of
+from cards.common.files import put
+from cards.common.verdict import holm, p_of
 from scoring import published
+from scoring.asking.result import RunResult
 from scoring.metrics import fairness, stereoset
-from scoring.result import RunResult
 from scoring.statistics.stats import RESAMPLES, compare, corrected
 from scoring.types import Difference, Group, Metric, Table
 from tools.pages import ROOT, table

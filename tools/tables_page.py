@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cards.files import put
+from cards.common.files import put
 from scoring.reproduce.counts import COUNTS, row
 from scoring.reproduce.measured import STATES, Cell
 from scoring.reproduce.printed import PAPERS, PrintedTable, paper, printed_tables

@@ -30,8 +30,8 @@ from rich.console import Console
 from rich.progress import Progress
 from safetensors.torch import save_file
 
-from builders.manifest import file_sha256
-from cards.text import templates
+from builders.files.manifest import file_sha256
+from cards.common.text import templates
 from scoring.types import ScoringError
 from tools.bundled_kinds import KINDS, Kind, Recipe
 

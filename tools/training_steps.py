@@ -1,9 +1,9 @@
 """Scores of UnStereoEval by training step: ``python -m tools.training_steps OUT [--data output] [--mirror DIR]``.
 
 Gets the published scores of Pythia-6.9B-deduped at steps 0 to 143,000 and of the checkpoints of its intervention from
-their pinned addresses (114 MB), and writes ``OUT/steps.parquet`` for ``python -m scoring.rescore``. Then it writes τ
-and preference disparity by step with their intervals: ``steps.csv`` and the figure ``steps.svg``. DATA is the folder
-of the built data sets, which has MaxPMIDiff of every row.
+their pinned addresses (114 MB), and writes ``OUT/steps.parquet`` for ``python -m scoring.commands.rescore``. Then it
+writes τ and preference disparity by step with their intervals: ``steps.csv`` and the figure ``steps.svg``. DATA is the
+folder of the built data sets, which has MaxPMIDiff of every row.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 
 from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
-from cards.files import put
-from scoring.rescore import Answer, rescore
+from cards.common.files import put
+from scoring.commands.rescore import Answer, rescore
 from scoring.responses import unstereo
 
 PREFIX = "unstereo-steps/pythia-6.9b-deduped-step"
@@ -36,7 +36,7 @@ def steps() -> list[str]:
 
 
 def curve(answers: Sequence[Answer]) -> Iterator[dict[str, Any]]:
-    """The metrics of whole sets by step, from the answers of :func:`scoring.rescore.rescore`."""
+    """The metrics of whole sets by step, from the answers of :func:`scoring.commands.rescore.rescore`."""
     for answer in answers:
         if answer.of["max_pmi_diff"] is None and answer.estimate.metric in METRICS:
             names = ("metric", "value", "low", "high", "n", "clusters")

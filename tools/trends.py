@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from cards.files import put
-from cards.matrix import Cell, Column, ModelRow
+from cards.common.files import put
 from cards.overview import overview, placed
+from cards.overview.model_matrix import Cell, Column, ModelRow
 
 DOCS = Path(__file__).parents[1] / "docs"
 SCORES, TABLE = DOCS / "models" / "scores.json", DOCS / "UNSTEREO.md"

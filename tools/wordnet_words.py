@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from cards.files import put
+from cards.common.files import put
 from pmi.analysis.lookup import delta_table
 from pmi.wordnet import INCLUDED, WordNet, load, packed_bits, words_digest
 

@@ -18,7 +18,7 @@ from typing import Annotated, Literal
 import typer
 
 from benchmarks.gpu import step
-from cards.files import put
+from cards.common.files import put
 
 HERE, ROOT = Path(__file__).parent, Path(__file__).parents[2]
 #: Seconds for a part at the end of a step, and for a process that only writes what there is.

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu import step
-from cards.files import put
-from cards.text import templates
+from cards.common.files import put
+from cards.common.text import templates
 
 
 def render(folder: Path, names: Sequence[str] = ()) -> str:

@@ -23,9 +23,9 @@ import scoring
 from benchmarks.gpu import fast
 from benchmarks.gpu.mitigation import text
 from benchmarks.gpu.step import Goal, Measured, Part, Setting, Step, Unfinished
-from cards.draw import PALETTE, canvas, image, styled, titled
-from cards.files import put, replacing
-from cards.text import templates
+from cards.common.draw import PALETTE, canvas, image, styled, titled
+from cards.common.files import put, replacing
+from cards.common.text import templates
 from tools import train_bundled_models as bundled
 from tools.bundled_kinds import KINDS, Kind, Recipe
 

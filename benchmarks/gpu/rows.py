@@ -22,10 +22,10 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from builders.dataset import BuildError
-from builders.manifest import read_manifest
+from builders.files.manifest import read_manifest
 from builders.parsers.triplets import filled
-from builders.wording import BLANK
-from cards.files import put
+from builders.text.wording import BLANK
+from cards.common.files import put
 from scoring import benchmarks
 
 #: Not checked by mypy, as all tests.

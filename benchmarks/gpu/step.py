@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cards.files import put
-from cards.text import slug
+from cards.common.files import put
+from cards.common.text import slug
 from scoring.types import ScoringError
 
 #: In the order of what they are worth.

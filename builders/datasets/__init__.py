@@ -11,7 +11,7 @@ from pathlib import Path
 
 from builders.dataset import BuildError, DataSet
 from builders.sources import catalogue
-from cards.registry import Registry
+from cards.common.registry import Registry
 
 REGISTRY = Registry((__name__, __path__), "DATASET", DataSet, "data set", BuildError, dash=True)
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}")

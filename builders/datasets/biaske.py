@@ -27,11 +27,11 @@ from typing import Any, Literal
 
 from builders.dataset import BuildError, Fetched, Files, Origin, Row, Rows, content_id, declared
 from builders.datasets import winobias, winogender
-from builders.embedded import PROJECT, table
 from builders.parsers import bundled, read
 from builders.parsers.triplets import filled, triplet
+from builders.text.embedded import PROJECT, table
+from builders.text.wording import BLANK, LABELS
 from builders.text.words import Gender, article
-from builders.wording import BLANK, LABELS
 
 _OTHER: Mapping[Gender, Gender] = {"male": "female", "female": "male"}
 

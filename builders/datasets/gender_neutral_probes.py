@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from builders.dataset import Drop, Fetched, Files, Origin, Row, Rows, content_id, declared
-from builders.embedded import DATA, PROJECT, table
 from builders.parsers import read, snli
+from builders.text.embedded import DATA, PROJECT, table
 from builders.text.split import phrase_key
 from builders.text.words import article, is_neutral
 

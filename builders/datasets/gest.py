@@ -6,7 +6,7 @@ sentence says who speaks, so a preference of a model for a man or a woman as its
 
 from builders.dataset import BuildError, Files, Row, Rows, declared
 from builders.parsers import read
-from builders.wording import ABOUT_WOMEN, STEREOTYPES
+from builders.text.wording import ABOUT_WOMEN, STEREOTYPES
 
 
 def row_id(number: int) -> str:

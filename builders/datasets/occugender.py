@@ -18,10 +18,10 @@ from typing import Any
 from openpyxl import load_workbook
 
 from builders.dataset import BuildError, Fetched, Files, Origin, Row, Rows, declared
-from builders.embedded import DATA, PROJECT, table
 from builders.parsers import read
+from builders.text.embedded import DATA, PROJECT, table
+from builders.text.wording import DEBIASING_PROMPTS, NO_DEBIASING
 from builders.text.words import article
-from builders.wording import DEBIASING_PROMPTS, NO_DEBIASING
 
 #: The source of the BLS table.
 BLS = "bls/cpsaat11"

@@ -3,7 +3,7 @@
 from itertools import cycle
 
 from builders.dataset import Files, Origin, Row, Rows, declared
-from builders.embedded import PROJECT, table
+from builders.text.embedded import PROJECT, table
 from builders.text.neopronouns import EVERY
 from builders.text.words import SLOTS, Pronouns
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from builders.dataset import BuildError, Drop, Fetched, Files, Origin, Row, Rows, declared
-from builders.embedded import table
 from builders.parsers import read
+from builders.text.embedded import table
 from builders.text.split import phrase_key
 from builders.text.words import PRONOUNS, SLOTS, Gender, fill, fill_they
 

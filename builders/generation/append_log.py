@@ -13,7 +13,7 @@ from typing import BinaryIO, ClassVar, Self
 
 from filelock import FileLock, Timeout
 
-from builders.folders import sync as written_through
+from builders.files.folders import sync as written_through
 
 #: Bytes that are read at one time from the end of a file.
 _BLOCK = 1 << 16

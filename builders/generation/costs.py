@@ -14,11 +14,11 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
-from builders.folders import sync as written_through
+from builders.files.folders import sync as written_through
 from builders.generation.append_log import AppendLog, sealed, unsealed
 from builders.generation.responses import ChatError, Response, request_key
 from builders.parsers import read
-from cards.files import put
+from cards.common.files import put
 
 _MILLION = 1_000_000
 # An upper bound on the tokens that a chat template adds to a message.

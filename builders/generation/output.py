@@ -11,11 +11,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from builders.files.manifest import file_sha256
 from builders.generation.pipeline import FilterLog
 from builders.generation.responses import ChatError, Response
-from builders.manifest import file_sha256
 from builders.parsers import read
-from cards.files import RECORD, put, put_all
+from cards.common.files import RECORD, put, put_all
 
 ROWS, DROPPED, REVIEW, MANIFEST = "rows.jsonl", "dropped.jsonl", "review.tsv", "manifest.json"
 _VERDICTS = ("accepted", "rejected", "")

@@ -30,8 +30,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from builders.dataset import BuildError
 from builders.generation.append_log import AppendLog, split_lines
-from cards.answer_key import answer_key, key_digest
-from cards.stored import digest, first_fault
+from cards.common.answer_key import answer_key, key_digest
+from cards.common.stored import digest, first_fault
 
 #: Where requests go without ``base_url`` and ``OPENAI_BASE_URL``.
 OPENAI = "https://api.openai.com/v1"

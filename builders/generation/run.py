@@ -22,10 +22,10 @@ from builders.generation.costs import Budget, CostModel
 from builders.generation.pipeline import FilterLog
 from builders.generation.responses import OPENAI, ChatError, ResponseCache
 from builders.generation.spending import Spending
-from cards.answer_key import server_name
-from cards.files import RECORD, refuse_foreign
-from cards.packages import required
-from cards.terminal import text_table
+from cards.common.answer_key import server_name
+from cards.common.files import RECORD, refuse_foreign
+from cards.common.packages import required
+from cards.common.terminal import text_table
 
 if TYPE_CHECKING:
     from builders.generation.endpoint import Endpoint

@@ -16,10 +16,10 @@ from typing import Annotated, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from builders.dataset import BuildError, Files, Origin, Row, Rows, content_id
-from builders.embedded import DATA, PROJECT
 from builders.generation.responses import read_responses
 from builders.parsers.triplets import filled
-from cards.stored import first_fault
+from builders.text.embedded import DATA, PROJECT
+from cards.common.stored import first_fault
 
 #: The model of every bundled response.
 WRITTEN = "written-for-this-project"

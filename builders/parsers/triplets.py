@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from builders.dataset import BuildError
-from builders.wording import BLANK, LABELS
+from builders.text.wording import BLANK, LABELS
 
 # A word or a punctuation mark with the white space before it.
 _TOKEN = re.compile(r"\s*(?:\w+(?:['’-]\w+)*|[^\w\s])|\s+")

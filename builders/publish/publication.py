@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from builders.dataset import BuildError
-from builders.embedded import DATA
-from builders.manifest import NAME, ConfigEntry, Manifest, SourceEntry, file_sha256, read_manifest
+from builders.files.manifest import NAME, ConfigEntry, Manifest, SourceEntry, file_sha256, read_manifest
 from builders.publish.published import PublishedConfig, licence_facts, published
 from builders.sources.catalogue import catalogue
+from builders.text.embedded import DATA
+from cards.common.packages import required
+from cards.common.text import templates
 from cards.dataset_card import dataset_card, default_config, eval_yaml
-from cards.packages import required
-from cards.text import templates
 
 TEXTS = DATA / "licences"
 #: The folder of licence texts in a repository, with SPDX names, and the page about them.
@@ -84,8 +84,8 @@ def make_publication(folder: Path, organisation: str, url: str, *, restricted: b
         When a file is not as in the manifest, or the text of a licence or the package for Croissant is missing.
     """
     with required("Publishing", "hub", BuildError):
-        from cards.croissant import NAME as CROISSANT
-        from cards.croissant import croissant
+        from cards.formats.croissant import NAME as CROISSANT
+        from cards.formats.croissant import croissant
 
     manifest = verified_manifest(folder)
     configs = {name: published(folder, manifest, name, restricted=restricted) for name in manifest.configs}

@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from builders.dataset import BuildError, Remote
-from builders.manifest import ConfigEntry, Manifest, SourceEntry, SplitEntry, bytes_sha256
+from builders.files.manifest import ConfigEntry, Manifest, SourceEntry, SplitEntry, bytes_sha256
+from builders.files.write import ENCODER, content_digest
 from builders.publish.restore import HASH, lacking, text_digest
 from builders.sources.catalogue import catalogue
-from builders.write import ENCODER, content_digest
 
 
 @dataclass(frozen=True, slots=True)

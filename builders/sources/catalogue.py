@@ -12,7 +12,7 @@ from pydantic import ConfigDict, StrictBool, TypeAdapter, ValidationError
 
 from builders.dataset import BuildError, Source
 from builders.parsers import read
-from cards.stored import first_fault
+from cards.common.stored import first_fault
 
 PINS = Path(__file__).with_name("sources.toml")
 _STRICT = ConfigDict(extra="forbid", str_min_length=1)

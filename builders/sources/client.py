@@ -23,7 +23,7 @@ from builders.sources.retries import (
     retrying,
     seconds_to_wait,
 )
-from cards.text import redactor
+from cards.common.text import redactor
 
 T = TypeVar("T")
 #: Seconds for a connection.

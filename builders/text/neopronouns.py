@@ -1,6 +1,6 @@
 """Pronouns besides he, she and they, with the sources of their forms in ``builders/data/pronouns.toml``."""
 
-from builders.embedded import table
+from builders.text.embedded import table
 from builders.text.words import PRONOUNS, SLOTS, Pronouns
 
 #: The forms of each neopronoun by its nominative.

@@ -5,8 +5,8 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 
-from builders.embedded import table
-from builders.text.agreement import agree
+from builders.text.embedded import table
+from builders.text.verbs import agree
 
 Gender = Literal["male", "female", "they"]
 

@@ -3,7 +3,7 @@
 :func:`overview` gives a part of a page, which needs nothing outside itself: it is sorted and filtered in the browser.
 The leaderboard is made with it; any page of models can be.
 
->>> from cards.matrix import Cell, Column, ModelRow
+>>> from cards.overview.model_matrix import Cell, Column, ModelRow
 >>> key = ("unstereo", "ours-5", "us_score")
 >>> rows = [ModelRow(name, "", "", {key: Cell(value, value - 2, value + 2, "us_score", 100, 99, "", 0, 100)})
 ...         for name, value in (("gpt2", 24.0), ("opt-125m", 16.0))]
@@ -18,10 +18,10 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from cards.matrix import BANDS, Cell, Column, ColumnGroup, ModelRow, matrix
+from cards.common.text import grouped, template
 from cards.overview.families import place, size_text
+from cards.overview.model_matrix import BANDS, Cell, Column, ColumnGroup, ModelRow, matrix
 from cards.overview.trends import HEIGHT, LEFT, RIGHT, WIDTH, trends
-from cards.text import grouped, template
 
 __all__ = ["SHOWN", "Cell", "Column", "ModelRow", "overview", "placed"]
 

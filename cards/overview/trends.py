@@ -3,7 +3,7 @@
 A panel shows one score of up to three families: dots on their 95 % intervals, joined in their order. A line between
 two neighbours is solid where their scores differ significantly, else dotted. The template draws what is computed here.
 
->>> from cards.matrix import Cell
+>>> from cards.overview.model_matrix import Cell
 >>> def model(step, value):
 ...     cell = Cell(value, value - 1, value + 1, "ss", 50, 99, "", 0, 100)
 ...     return ModelRow(f"m step{step}", "", "", {("d", "t", "ss"): cell}, family="m", step=step)
@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from cards.matrix import Cell, Column, ModelRow
-from cards.numbers import counted, formatted, minus
+from cards.common.numbers import counted, formatted, minus
+from cards.common.sentences import say
+from cards.common.text import grouped
+from cards.common.verdict import LEVEL, holm
 from cards.overview.families import size_text
-from cards.sentences import say
-from cards.text import grouped
-from cards.verdict import LEVEL, holm
+from cards.overview.model_matrix import Cell, Column, ModelRow
 
 #: The size of a panel in units of its drawing, and the margins for the labels of the axes.
 WIDTH, HEIGHT = 320, 200

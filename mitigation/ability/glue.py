@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from cards.answer_key import answer_key, key_digest, shown_key
-from cards.stored import Stored, number
-from cards.terminal import show
-from cards.text import without_home
+from cards.common.answer_key import answer_key, key_digest, shown_key
+from cards.common.stored import Stored, number
+from cards.common.terminal import show
+from cards.common.text import without_home
 from mitigation.ability.classifier import Classifiers, Effect
 from mitigation.ability.tasks import Example, GlueSettings, TaskData, scores
 from mitigation.errors import MitigationError
@@ -86,7 +86,7 @@ def _folder_name(models: Classifiers) -> str:
 
 
 def run_key(models: Classifiers, data: TaskData, settings: GlueSettings, seed: int) -> dict[str, Any]:
-    """What a run depends on (:func:`cards.answer_key.answer_key`); the number of seeds is not among it."""
+    """What a run depends on (:func:`cards.common.answer_key.answer_key`); the number of seeds is not among it."""
     how = asdict(settings)
     del how["seeds"]
     return answer_key(

@@ -46,7 +46,7 @@ class Pinned:
     def read(self, split: str) -> list[Example]:
         """The examples of a split."""
         from builders.parsers.read import table
-        from mitigation.attribute_words import fetched_source
+        from mitigation.texts.attribute_words import fetched_source
 
         path = fetched_source(self.sources[split]).path
         rows = table(path, self.columns, optional=self.optional, delimiter="\t", header=self.header, quoted=False)

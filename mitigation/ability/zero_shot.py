@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import BeforeValidator, TypeAdapter
 
-from cards.answer_key import answer_key, key_digest, shown_key
-from cards.files import file_sha256
-from cards.stored import Stored, number
+from cards.common.answer_key import answer_key, key_digest, shown_key
+from cards.common.files import file_sha256
+from cards.common.stored import Stored, number
 from mitigation.errors import MitigationError
 from scoring.adapters.facts import Change, Numbers
 from scoring.types import Floats
@@ -147,7 +147,9 @@ def _numbers(value: float, examples: Floats) -> Numbers:
 def run_key(
     model: Model, tasks: Sequence[str], limit: int | None, include: Path | None, adapter: Mapping[str, str]
 ) -> dict[str, Any]:
-    """What results depend on (:func:`cards.answer_key.answer_key`): also the harness, and files of further tasks.
+    """What results depend on, also the harness and files of further tasks.
+
+    It is a key of :func:`cards.common.answer_key.answer_key`.
 
     ``adapter`` has the digests of the files of an adapter.
     """

@@ -26,11 +26,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.console import Console
 from typer import Argument, Option
 
-from builders.embedded import DATA
-from builders.folders import scratch_beside
+from builders.files.folders import scratch_beside
 from builders.parsers import read
-from cards.options import ended
-from cards.terminal import show
+from builders.text.embedded import DATA
+from cards.common.options import ended
+from cards.common.terminal import show
 from mitigation.adapters.write import check_target, save_whole, write
 from mitigation.errors import MitigationError
 from scoring.adapters import facts

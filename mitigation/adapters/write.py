@@ -10,13 +10,13 @@ from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from builders.folders import recover_folder, replace_folder
-from cards.files import put, refuse_strays
-from cards.text import for_files, nested
+from builders.files.folders import recover_folder, replace_folder
+from cards.common.files import put, refuse_strays
+from cards.common.text import for_files, nested
 from mitigation.errors import MitigationError
 from scoring.adapters.attach import quiet
 from scoring.adapters.facts import FACTS, SCHEMA, Adapter, Cost, Numbers, checksum, digests, written_files
-from scoring.answering import package_version
+from scoring.asking.answering import package_version
 
 if TYPE_CHECKING:
     from scoring.inference.model import Model

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from cards.answer_key import key_digest
-from cards.files import RECORD, locked, put_all, refuse_foreign
-from cards.options import ended
-from cards.stored import document
-from cards.terminal import show, terminal
-from cards.text import split_list
+from cards.common.answer_key import key_digest
+from cards.common.files import RECORD, locked, put_all, refuse_foreign
+from cards.common.options import ended
+from cards.common.stored import document
+from cards.common.terminal import show, terminal
+from cards.common.text import split_list
 from mitigation.ability.tasks import GlueSettings, load
 from mitigation.api import built
 from mitigation.errors import MitigationError
@@ -59,7 +59,7 @@ def main(
     """Fine-tunes MODEL on tasks of GLUE, without and with an adapter, and prints scores of the validation splits."""
     console, errors = terminal(160), Console(stderr=True)
     with ended(errors, ScoringError):
-        from mitigation.evaluate import changes_table
+        from mitigation.running.evaluate import changes_table
 
         settings = GlueSettings(**{name: value for name, value in values.items() if value is not None})
         options = LoadOptions(model, revision=revision, device=device)

@@ -24,20 +24,21 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from builders.dataset import BuildError
-from cards.files import put_all
-from cards.numbers import decimals
-from cards.options import ended
-from cards.terminal import show, show_wrapped, terminal, text_table
-from cards.text import split_list
-from mitigation import comparison, recipes
+from cards.common.files import put_all
+from cards.common.numbers import decimals
+from cards.common.options import ended
+from cards.common.terminal import show, show_wrapped, terminal, text_table
+from cards.common.text import split_list
+from mitigation import recipes
 from mitigation.ability.tasks import named
 from mitigation.api import Options, planned_evaluation
 from mitigation.commands.glue import add_to_methods
-from mitigation.comparison import BENCHMARKS, COLUMNS, DOMAINS, change_of
 from mitigation.errors import MitigationError
-from mitigation.quantization import choose_quantization
+from mitigation.methods import comparison
+from mitigation.methods.comparison import BENCHMARKS, COLUMNS, DOMAINS, change_of
 from mitigation.recipe import Recipe, read_settings, resolve_settings
-from mitigation.run import finished, mitigate
+from mitigation.running.quantization import choose_quantization
+from mitigation.running.run import finished, mitigate
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import FACTS, read
 from scoring.inference.load_options import LoadOptions
@@ -46,9 +47,9 @@ from scoring.types import ScoringError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from mitigation.evaluate import Evaluation
+    from mitigation.running.evaluate import Evaluation
+    from scoring.asking.run import Part
     from scoring.inference.model import Model
-    from scoring.run import Part
 
 
 #: The options of recipes that this command has too.
@@ -118,7 +119,7 @@ def main(
                 "--sweep is of `table fast MODEL` and searches the block: leave layer out of --config."
             )
         comparison.check_files(out)
-        from mitigation.comparison_page import write  # with it comes matplotlib
+        from mitigation.methods.comparison_page import write  # with it comes matplotlib
         from scoring.adapters.feed_forward import feed_forwards
 
         # Methods that failed in an earlier call keep their reason, until they are made.
@@ -259,7 +260,7 @@ def _of_columns(part: Part) -> Part | None:
 
 
 def how_measured(evaluation: Evaluation, limit: int | None, text: Path | None) -> dict[str, Any]:
-    """What has to be the same for all methods of a folder, for :func:`mitigation.comparison.check_same`."""
+    """What has to be the same for all methods of a folder, for :func:`mitigation.methods.comparison.check_same`."""
     digest = hashlib.sha256("\n".join(evaluation.texts).encode()).hexdigest()
     name = text.name if text else "neutral statements"
     return {

@@ -26,7 +26,7 @@ import torch
 from rich.console import Console
 from rich.progress import track
 
-from builders.wording import BLANK
+from builders.text.wording import BLANK
 from mitigation.editing import POSITIONS
 from mitigation.editing.pairs import subject_of, whole_word
 from mitigation.errors import MitigationError

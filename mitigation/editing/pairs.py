@@ -13,12 +13,12 @@ from typing import NamedTuple, TypeVar
 
 import torch
 
-from builders.wording import BLANK, LABELS
+from builders.text.wording import BLANK, LABELS
 from mitigation.errors import MitigationError
 from mitigation.training.data import TrainingData
 from scoring.benchmarks import _triplets, stereoset
 from scoring.inference.tokens import Query, Tokens
-from scoring.tables import DataMissing
+from scoring.inputs.tables import DataMissing
 from scoring.types import BenchmarkContext, Option, Request, Row, ScoringError
 
 DATASET = "biaske"

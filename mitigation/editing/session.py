@@ -20,10 +20,10 @@ import torch
 from rich.console import Console
 
 from builders.parsers.triplets import filled
-from builders.wording import BLANK
-from cards.files import put
-from cards.terminal import show
-from cards.text import split_list
+from builders.text.wording import BLANK
+from cards.common.files import put
+from cards.common.terminal import show
+from cards.common.text import split_list
 from mitigation.editing import PAIRS, SIDES, pairs
 from mitigation.editing.edit import MEASURED, edit, mean_terms
 from mitigation.editing.ordinary import OrdinaryText
@@ -31,10 +31,10 @@ from mitigation.editing.pairs import WORDINGS, EditPair, each_possible
 from mitigation.editing.settings import OPENINGS, PairSettings, outside
 from mitigation.editing.stamped import StampedNetwork
 from mitigation.errors import MitigationError
-from mitigation.evaluate import changed
-from mitigation.pairs_file import read_pairs
-from mitigation.plots import plot_changes, write_losses
 from mitigation.recipe import Job
+from mitigation.running.evaluate import changed
+from mitigation.running.plots import plot_changes, write_losses
+from mitigation.texts.pairs_file import read_pairs
 from mitigation.training.train import LossCurve, checkpoint_path
 from scoring.adapters.facts import Change
 from scoring.inference.generation import Decoding

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from cards.text import split_list
-from mitigation import corpora
-from mitigation.pairs_file import read_pairs
+from cards.common.text import split_list
 from mitigation.recipe import Settings, defaults, setting
+from mitigation.texts import corpora
+from mitigation.texts.pairs_file import read_pairs
 from mitigation.training.settings import CorpusSettings
 from scoring.types import ScoringError
 

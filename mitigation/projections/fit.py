@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mitigation.attribute_words import AttributeWords
 from mitigation.errors import MitigationError
 from mitigation.projections import sentences
 from mitigation.recipe import Adapter, Job, Model, TrainingData, setting
+from mitigation.texts.attribute_words import AttributeWords
 from mitigation.training.settings import CODE, CorpusSettings, WordSettings, text_versions
 from scoring.types import Floats
 

@@ -10,9 +10,9 @@ import random
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mitigation.attribute_words import WORD, AttributeWords, Swapper, replaced
-from mitigation.corpora import sentences
 from mitigation.errors import MitigationError
+from mitigation.texts.attribute_words import WORD, AttributeWords, Swapper, replaced
+from mitigation.texts.corpora import sentences
 
 #: Shorter sentences are left out, in words.
 SHORTEST = 5

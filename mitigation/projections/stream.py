@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from mitigation.errors import MitigationError
-from mitigation.pairs_file import CHOICE, FEWEST, read_contrast
 from mitigation.projections import sentences
 from mitigation.projections.fit import FITTED, LEAST, SentenceSettings, read_text
 from mitigation.recipe import setting
+from mitigation.texts.pairs_file import CHOICE, FEWEST, read_contrast
 from mitigation.training.settings import CODE, OPEN
 from scoring.adapters.attach import without_remarks
 from scoring.types import Floats, Option, Request

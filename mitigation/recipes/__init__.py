@@ -6,10 +6,10 @@ True
 'prompts'
 
 A recipe outside the project is a Python file whose ``RECIPE`` is a :class:`mitigation.recipe.Recipe`; ``include(file)``
-adds it. See :class:`cards.registry.Registry`.
+adds it. See :class:`cards.common.registry.Registry`.
 """
 
-from cards.registry import Registry
+from cards.common.registry import Registry
 from mitigation.errors import MitigationError
 from mitigation.recipe import Recipe
 

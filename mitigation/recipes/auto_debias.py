@@ -16,13 +16,13 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from builders.manifest import file_sha256
+from builders.files.manifest import file_sha256
 from builders.sources.catalogue import catalogue
-from mitigation import corpora
-from mitigation.attribute_words import SOURCE, attribute_words, fetched_source
 from mitigation.errors import MitigationError
-from mitigation.pairs_file import read_pairs
 from mitigation.recipe import Adapter, Job, Model, declared, defaults, setting
+from mitigation.texts import corpora
+from mitigation.texts.attribute_words import SOURCE, attribute_words, fetched_source
+from mitigation.texts.pairs_file import read_pairs
 from mitigation.training.settings import OPEN, TrainingSettings
 from scoring.types import Row
 
@@ -68,7 +68,7 @@ def run(job: Job[AutoDebiasSettings]) -> Adapter:
     """Searches prompts if asked to, trains on them, and writes the adapter."""
     if job.settings.pairs:
         return run_on_pairs(job)
-    from cards.files import put
+    from cards.common.files import put
     from mitigation.training import alignment
     from mitigation.training.train import checkpoint_path
     from mitigation.training.trainable import tune

@@ -11,11 +11,11 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mitigation.attribute_words import AttributeWords, Swapper, name_pairs
-from mitigation.corpora import fingerprints
 from mitigation.errors import MitigationError
-from mitigation.pairs_file import read_pairs
 from mitigation.recipe import Adapter, Job, declared, setting
+from mitigation.texts.attribute_words import AttributeWords, Swapper, name_pairs
+from mitigation.texts.corpora import fingerprints
+from mitigation.texts.pairs_file import read_pairs
 from mitigation.training.settings import CODE, OPEN, LanguageSettings, WordSettings, text_versions
 
 #: What may stand after a listed word in the published code.

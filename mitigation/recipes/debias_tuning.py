@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cards.text import split_list
+from cards.common.text import split_list
 from mitigation.errors import MitigationError
 from mitigation.recipe import Adapter, Job, Model, declared, defaults, setting
 from mitigation.training.data import load_prompts, load_test_splits, shared_rows, training_prompts

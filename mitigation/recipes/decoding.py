@@ -15,20 +15,20 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table as Grid
 
-from cards.files import put
-from cards.terminal import text_table
-from cards.text import split_list
+from cards.common.files import put
+from cards.common.terminal import text_table
+from cards.common.text import split_list
 from mitigation.errors import MitigationError
 from mitigation.recipe import Adapter, Console, Job, Model, declared, setting
-from scoring import answering
 from scoring.adapters.facts import PROMPT
+from scoring.asking import answering
+from scoring.asking.run import table
 from scoring.benchmarks import neutral
 from scoring.inference.store import Store
+from scoring.inputs.prompts import PROMPTS, Prompt
+from scoring.inputs.tables import Loaded
 from scoring.metrics.gas import gas
-from scoring.prompts import PROMPTS, Prompt
-from scoring.run import table
 from scoring.statistics.stats import measure
-from scoring.tables import Loaded
 from scoring.types import Estimate, Group, Table
 
 _PAPER = "Dong et al. 2024"

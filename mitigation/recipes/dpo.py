@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from cards.terminal import show
-from cards.text import split_list
-from mitigation.corpora import fingerprints
+from cards.common.terminal import show
+from cards.common.text import split_list
 from mitigation.errors import MitigationError
-from mitigation.pairs_file import read_pairs
 from mitigation.recipe import Adapter, Job, Model, declared, defaults, setting
 from mitigation.recipes.debias_tuning import encode_prompts
+from mitigation.texts.corpora import fingerprints
+from mitigation.texts.pairs_file import read_pairs
 from mitigation.training.data import load_prompts, training_prompts
 from mitigation.training.settings import OPEN, TrainingSettings
 from scoring.types import Floats, Request

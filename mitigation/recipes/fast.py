@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cards.files import put
+from cards.common.files import put
 from mitigation.adapters.write import save_peft
 from mitigation.editing import POSITIONS
 from mitigation.editing.settings import OPEN, OWN, PAPER, PairSettings, number_of_steps, outside
@@ -56,9 +56,9 @@ class FastSettings(PairSettings):
 
 def run(job: Job[FastSettings]) -> Adapter:
     """Locates the block, edits, and writes the stamp, its losses, scores and pictures into ``out``."""
-    from mitigation.cost import trained_parameters
     from mitigation.editing.session import EditingSession
     from mitigation.editing.stamped import StampedNetwork
+    from mitigation.running.cost import trained_parameters
 
     model, settings = job.model, job.settings
     session = EditingSession(job)
@@ -98,7 +98,7 @@ def choose_block(
     """
     from mitigation.editing.locate import locate
     from mitigation.editing.session import tell_left_out
-    from mitigation.plots import plot_effects
+    from mitigation.running.plots import plot_effects
     from scoring.adapters.attach import peft_config
     from scoring.adapters.feed_forward import feed_forwards
     from scoring.adapters.stamp import StampConfig

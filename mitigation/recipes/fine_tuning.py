@@ -21,9 +21,9 @@ class FineTuningSettings(PairSettings):
 
 def run(job: Job[FineTuningSettings]) -> Adapter:
     """Trains the LoRA on the pairs, and writes it with its losses, scores and pictures into ``out``."""
-    from mitigation.cost import trained_parameters
     from mitigation.editing.session import EditingSession
     from mitigation.editing.stamped import StampedNetwork
+    from mitigation.running.cost import trained_parameters
     from mitigation.training.trainable import trainable
 
     model, settings, session = job.model, job.settings, EditingSession(job)

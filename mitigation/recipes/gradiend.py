@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cards.terminal import show
-from cards.text import split_list
+from cards.common.terminal import show
+from cards.common.text import split_list
 from mitigation.errors import MitigationError
 from mitigation.projections import stream
 from mitigation.recipe import Adapter, Job, Memory, Model, declared, setting

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
-from builders.manifest import file_sha256
+from builders.files.manifest import file_sha256
 from builders.parsers import snli
-from mitigation.attribute_words import PUBLISHED, SOURCE, Swapper, fetched_source
 from mitigation.errors import MitigationError
 from mitigation.recipe import Adapter, Job, declared, defaults, setting
+from mitigation.texts.attribute_words import PUBLISHED, SOURCE, Swapper, fetched_source
 from mitigation.training.settings import OPEN, TrainingSettings, WordSettings
 
 CODE = "code of He et al. 2022"

@@ -10,12 +10,12 @@ of a chat. A JSON file of the user's own works too. The result is a file for ``p
 
 from dataclasses import dataclass
 
-from cards.files import put
-from cards.terminal import show
+from cards.common.files import put
+from cards.common.terminal import show
 from mitigation.errors import MitigationError
 from mitigation.recipe import Adapter, Job, declared, setting
 from scoring.adapters.facts import PROMPT
-from scoring.prompts import get
+from scoring.inputs.prompts import get
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,18 @@ with the prefixes of bias-bench (Meade et al., 2022). Nothing is trained: the re
 computed once more for each prefix.
 
 It supposes that the prefix makes a stereotype more probable. Where it makes the other answer more probable, that one is
-lowered, and bias grows: docs/recipes.md has the numbers of a planted stereotype.
+lowered, and bias grows: docs/recipes-measured.md has the numbers of a planted stereotype.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
-from cards.files import put
-from cards.text import split_list
+from cards.common.files import put
+from cards.common.text import split_list
 from mitigation.errors import MitigationError
 from mitigation.recipe import Adapter, Job, Settings, declared, setting
 from scoring.adapters.facts import PROMPT
-from scoring.prompts import Prompt
+from scoring.inputs.prompts import Prompt
 
 _PAPER = "Schick et al. 2021"
 #: The beginning of the published prefixes, which the name of a kind of bias follows.

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cards.terminal import show
-from cards.text import split_list
-from mitigation.corpora import fingerprints
+from cards.common.terminal import show
+from cards.common.text import split_list
 from mitigation.errors import MitigationError
 from mitigation.projections import stream
 from mitigation.recipe import Adapter, Job, declared, setting
+from mitigation.texts.corpora import fingerprints
 from mitigation.training.settings import OPEN, text_versions
 
 

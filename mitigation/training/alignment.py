@@ -13,7 +13,7 @@ import torch
 from rich.console import Console
 from rich.progress import track
 
-from cards.stored import Stored
+from cards.common.stored import Stored
 from mitigation.errors import MitigationError
 from mitigation.training.train import LossTerms, network_inputs
 from scoring.inference.model import Model

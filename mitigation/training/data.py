@@ -8,9 +8,10 @@ from typing import Any
 
 from builders.text.split import leaks
 from mitigation.errors import MitigationError
-from scoring import DATA, tables
+from scoring import DATA
 from scoring.benchmarks import neutral
-from scoring.tables import DataMissing, Loaded
+from scoring.inputs import tables
+from scoring.inputs.tables import DataMissing, Loaded
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from mitigation.attribute_words import Swapper
+from mitigation.texts.attribute_words import Swapper
 from mitigation.training.language import LanguageLoss
 from mitigation.training.train import LossTerms, network_inputs
 from scoring.inference.model import Model

@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from mitigation import corpora
-from mitigation.attribute_words import PROJECT, PUBLISHED, AttributeWords, attribute_words
 from mitigation.recipe import Settings, defaults, setting
+from mitigation.texts import corpora
+from mitigation.texts.attribute_words import PROJECT, PUBLISHED, AttributeWords, attribute_words
 
 if TYPE_CHECKING:
     from mitigation.training.train import TrainingSchedule

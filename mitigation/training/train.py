@@ -25,12 +25,12 @@ from accelerate.utils import broadcast_object_list  # type: ignore[import-untype
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from cards.answer_key import answer_key, key_digest
-from cards.files import replacing
+from cards.common.answer_key import answer_key, key_digest
+from cards.common.files import replacing
 from mitigation.errors import MitigationError
 from mitigation.recipe import WITHOUT_EFFECT, Job
 from scoring.adapters.attach import quiet
-from scoring.answering import PACKAGE, package_version
+from scoring.asking.answering import PACKAGE, package_version
 from scoring.inference.batching import out_of_memory, padded
 
 #: Token ids, one list per row.

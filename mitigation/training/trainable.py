@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
-from cards.text import split_list
+from cards.common.text import split_list
 from mitigation.adapters.write import save_peft, save_whole
-from mitigation.cost import trained_parameters
 from mitigation.errors import MitigationError
-from mitigation.plots import write_losses
 from mitigation.recipe import Job
+from mitigation.running.cost import trained_parameters
+from mitigation.running.plots import write_losses
 from mitigation.training import train
 from mitigation.training.data import TrainingData
 from mitigation.training.train import (

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cards.files import beside, is_recorded
-from cards.stored import opened
+from cards.common.files import beside, is_recorded
+from cards.common.stored import opened
 from pmi.analysis.table import METADATA_KEY
 from pmi.counting.counts import Counts, rule_from_json
 from pmi.files import ENDINGS, FileError, read_rows

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cards.draw import PALETTE, canvas, image, styled, titled
-from cards.files import RECORD
-from cards.packages import required
+from cards.common.draw import PALETTE, canvas, image, styled, titled
+from cards.common.files import RECORD
+from cards.common.packages import required
 from pmi.analysis.table import Agreement, WordComparison
 from pmi.files import replacing
 from pmi.types import FloatArray, GenderedPair, PmiError

@@ -7,8 +7,8 @@ import pyarrow as pa
 import typer
 from rich.table import Table
 
-from cards.numbers import formatted
-from cards.terminal import show, terminal, text_table
+from cards.common.numbers import formatted
+from cards.common.terminal import show, terminal, text_table
 from pmi.analysis.lookup import TABLE_HELP, delta_table
 from pmi.analysis.table import WordComparison
 from pmi.analysis.table import compare as compare_tables

@@ -11,9 +11,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from cards.files import LOCK, locked, refuse_strays, strays
-from cards.terminal import show
-from cards.text import without_home
+from cards.common.files import LOCK, locked, refuse_strays, strays
+from cards.common.terminal import show
+from cards.common.text import without_home
 from pmi.counting.corpus import Format, shards
 from pmi.counting.counts import CountsSummary
 from pmi.types import Boundary, TableError

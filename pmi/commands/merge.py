@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cards.terminal import show, terminal
+from cards.common.terminal import show, terminal
 from pmi.counting.counts import check_target, merge_files
 
 

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from cards.terminal import show
+from cards.common.terminal import show
 from pmi.analysis.lookup import TABLE_HELP, delta_table
 from pmi.analysis.sentence import Rule, SentenceScore, max_pmi_diff, within
 from pmi.files import WRITABLE, FileError, read_rows, text_column, write_rows

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from cards.numbers import decimals, formatted
-from cards.terminal import show, terminal, text_table
+from cards.common.numbers import decimals, formatted
+from cards.common.terminal import show, terminal, text_table
 from pmi.analysis.table import Agreement, agreement, column_statistics
 from pmi.analysis.table import table as pmi_table
 from pmi.counting.counts import Counts

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cards.terminal import show, terminal, text_table
+from cards.common.terminal import show, terminal, text_table
 from pmi import vocabulary, wordnet
 from pmi.analysis.lookup import TABLE_HELP, delta_table, read_counts
 from pmi.files import WRITABLE, read_rows, text_column, write_rows

@@ -12,8 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
-from cards import cluster
-from cards.packages import required
+from cards.common import cluster
+from cards.common.packages import required
 from pmi.counting.corpus import Shard
 from pmi.counting.counts import is_readable
 from pmi.counting.local import CountingJob, Progress, Runner

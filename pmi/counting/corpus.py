@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from cards.files import file_sha256
+from cards.common.files import file_sha256
 from pmi.types import PmiError, first_line
 
 #: What a file holds. Each line of ``text`` is a record, and a ``document`` is one record.

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from cards.text import without_home
+from cards.common.text import without_home
 from pmi.counting.corpus import CorpusError, Format, Shard, shards
 from pmi.counting.counts import Checksum, Counts, contents, merge, write_counts
 from pmi.counting.reading import MAX_WINDOW, read, records

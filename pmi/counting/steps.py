@@ -12,7 +12,7 @@ from typing import Any
 from datatrove.executor import RayPipelineExecutor  # type: ignore[import-untyped]
 from datatrove.pipeline.base import PipelineStep  # type: ignore[import-untyped]
 
-from cards.cluster import on_ray
+from cards.common.cluster import on_ray
 from pmi.counting.corpus import Shard
 from pmi.counting.counts import write_counts
 from pmi.counting.local import CountingJob, count_shard

@@ -22,8 +22,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
-from builders.manifest import file_sha256
-from cards.stored import STRICT, digest, first_fault
+from builders.files.manifest import file_sha256
+from cards.common.stored import STRICT, digest, first_fault
 from scoring.types import ScoringError
 
 FACTS, CONFIG, WEIGHTS, PROMPT = "mitigation.json", "adapter_config.json", "adapter_model.safetensors", "prompt.json"
@@ -62,8 +62,8 @@ class Change:
     """A metric before and after, over the same ``n`` examples; the interval of ``difference`` is paired.
 
     ``p`` is two-sided for no difference, ``p_side`` for the mean of both scores being the ideal value
-    (:func:`cards.verdict.corrected`), and ``clusters`` is the number of clusters; None in facts that an earlier version
-    wrote.
+    (:func:`cards.common.verdict.corrected`), and ``clusters`` is the number of clusters; None in facts that an earlier
+    version wrote.
     """
 
     __pydantic_config__ = STRICT

@@ -15,8 +15,8 @@ True
 from dataclasses import replace
 from pathlib import Path
 
-from cards.registry import Registry
-from scoring import ways
+from cards.common.registry import Registry
+from scoring.asking import ways
 from scoring.types import Benchmark, Metric, ScoringError
 
 REGISTRY = Registry((__name__, __path__), "BENCHMARK", Benchmark, "benchmark", ScoringError)
@@ -28,7 +28,7 @@ _metrics: dict[str, dict[str, Metric]] = {}
 def get(name: str) -> Benchmark:
     """The benchmark called ``name``, with the metrics that were included for it; or one asked another way.
 
-    The latter has a name such as ``stereoset-choice`` (:mod:`scoring.ways`).
+    The latter has a name such as ``stereoset-choice`` (:mod:`scoring.asking.ways`).
 
     Raises
     ------

@@ -14,9 +14,10 @@ from typing import Literal
 
 import numpy as np
 
-from cards.sentences import of_row
-from scoring import answers, types
-from scoring.answers import Options
+from cards.common.sentences import of_row
+from scoring import types
+from scoring.asking import answers
+from scoring.asking.answers import Options
 from scoring.metrics import bbq, occugender
 
 LETTERS = "ABC"

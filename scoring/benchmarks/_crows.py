@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from builders.wording import LABELS
+from builders.text.wording import LABELS
 from scoring import types
 from scoring.benchmarks import _triplets
 from scoring.metrics import crows

@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
-from builders.wording import BLANK
+from builders.text.wording import BLANK
 from scoring.types import BenchmarkContext, Contrast, Option, Request, Response, Row
 
 #: Which tokens of a sentence follow the start token in a causal model, by profile: in the code of bias-bench (Meade

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from builders.wording import BLANK, LABELS
-from cards.sentences import of_row
+from builders.text.wording import BLANK, LABELS
+from cards.common.sentences import of_row
 from scoring import types
 from scoring.benchmarks import _triplets
 from scoring.metrics import knowledge

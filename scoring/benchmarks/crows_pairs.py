@@ -11,7 +11,7 @@ Pairs of one writer depend on each other.
 import math
 from collections.abc import Mapping
 
-from cards.sentences import of_row
+from cards.common.sentences import of_row
 from scoring.benchmarks import _crows
 from scoring.types import BenchmarkContext, HarnessTask, Headline, Response, Row
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from builders.wording import STEREOTYPES
-from cards.sentences import of_row
+from builders.text.wording import STEREOTYPES
+from cards.common.sentences import of_row
 from scoring import types
 from scoring.metrics import gest
 
@@ -107,8 +107,8 @@ def score_file(path: Path, data: Path) -> tuple[list[types.ScoredExamples], list
     ScoringError
         When an id or a wording is unknown or there twice, or the data set is not built in ``data``.
     """
-    from scoring.score_files import ScoreFile
-    from scoring.tables import as_table, load
+    from scoring.inputs.score_files import ScoreFile
+    from scoring.inputs.tables import as_table, load
 
     file = ScoreFile(path, ("id", "log_ratio"))
     rows = {row["id"]: row for row in load(str(data), DATASET, "sentences", "test").rows}

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from builders.text.words import plain
-from cards.sentences import of_row
+from cards.common.sentences import of_row
 from scoring import types
 from scoring.metrics import add, friend, gas, pronouns, sums
 

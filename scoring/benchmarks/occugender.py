@@ -18,9 +18,10 @@ from functools import partial
 import numpy as np
 
 from builders.text.neopronouns import in_the_place_of_they
-from cards.sentences import of_row
-from scoring import answers, types, ways
-from scoring.answers import Options
+from cards.common.sentences import of_row
+from scoring import types
+from scoring.asking import answers, ways
+from scoring.asking.answers import Options
 from scoring.metrics import occugender
 from scoring.metrics.occugender import ANSWERS
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from builders.text.neopronouns import EVERY, NEOPRONOUNS
-from cards.sentences import of_row
+from cards.common.sentences import of_row
 from scoring import types
 from scoring.metrics import fairness, pronouns
 

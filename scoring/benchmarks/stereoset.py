@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.parquet as pq
 
-from builders.wording import BLANK, LABELS
-from cards.sentences import of_row
+from builders.text.wording import BLANK, LABELS
+from cards.common.sentences import of_row
 from scoring import types
 from scoring.benchmarks import _triplets
 from scoring.metrics import stereoset
@@ -132,7 +132,7 @@ def score_file(path: Path, data: Path) -> tuple[list[types.ScoredExamples], list
     """
     import pandas as pd  # slow to import, and not needed to score a model
 
-    from scoring.score_files import ScoreFile
+    from scoring.inputs.score_files import ScoreFile
 
     file = ScoreFile(path, ("id", "score"))
     ids, names = file.texts("id"), list(_TASKS.values())

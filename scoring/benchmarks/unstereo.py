@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from cards.sentences import of_row
+from cards.common.sentences import of_row
 from scoring import types
 from scoring.benchmarks import _triplets
 from scoring.metrics import fairness
 
 if TYPE_CHECKING:
-    from scoring.score_files import ScoreFile
+    from scoring.inputs.score_files import ScoreFile
 
 DATASET = "unstereo"
 PUBLISHED = ("ours-5", "ours-10", "ours-20", "winobias", "winogender")
@@ -129,7 +129,7 @@ def score_file(path: Path, _data: Path) -> tuple[list[types.ScoredExamples], lis
     false are left out, as in the paper), ``word`` (pairs of one seed word are resampled together), ``id`` and ``step``
     (a checkpoint of training; each is scored on its own).
     """
-    from scoring.score_files import ScoreFile  # with it comes pandas, which is slow to import
+    from scoring.inputs.score_files import ScoreFile  # with it comes pandas, which is slow to import
 
     file = ScoreFile(path, ("dataset", "female_logprob", "male_logprob"))
     datasets = file.texts("dataset")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from cards.sentences import of_row
+from cards.common.sentences import of_row
 from scoring import types
 from scoring.metrics import occugender, winogenerated
 from scoring.metrics.occugender import ANSWERS

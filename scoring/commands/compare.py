@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from cards.options import ended, single
-from cards.sentences import say
-from cards.terminal import show, show_wrapped
+from cards.common.options import ended, single
+from cards.common.sentences import say
+from cards.common.terminal import show, show_wrapped
 from scoring.options import Resamples, Verbose
 from scoring.report.conditions import failed, failing, verdicts_of
 from scoring.report.headlines import Comparison
@@ -59,8 +59,8 @@ def main(
         verdicts = verdicts_of(fail_on) if fail_on else frozenset()
         compared = show_comparison(run, base, out or run, resamples, told, verbose=verbose)
         if more:
-            from scoring.agreement import shown, shown_shares
-            from scoring.result import load
+            from scoring.asking.rank_agreement import shown, shown_shares
+            from scoring.asking.result import load
 
             runs = [load(folder) for folder in (run, base, *more)]
             told.print(shown([one.report for one in runs]), shown_shares(runs, resamples), sep="\n")

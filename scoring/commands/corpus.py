@@ -13,16 +13,16 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from cards.files import RECORD, put_all
-from cards.numbers import interval
-from cards.options import ended, single
-from cards.stored import document
-from cards.terminal import show, text_table
-from cards.text import redactor
+from cards.common.files import RECORD, put_all
+from cards.common.numbers import interval
+from cards.common.options import ended, single
+from cards.common.stored import document
+from cards.common.terminal import show, text_table
+from cards.common.text import redactor
 from pmi.analysis.lookup import TABLE_HELP, delta_table
 from pmi.files import write_rows
 from pmi.types import CountRule, DeltaTable, PmiError
-from scoring.corpus import Correlation, Leans, correlations, job_leans, sentence_leans
+from scoring.inputs.corpus_counts import Correlation, Leans, correlations, job_leans, sentence_leans
 from scoring.report import write_page
 from scoring.report.numbers import methods
 from scoring.report.page import Section, scores
@@ -44,7 +44,7 @@ def compare_model(run: Path, table: DeltaTable, out: Path, resamples: int, seed:
     ScoringError
         When the run has no examples of unstereo or occugender, or none has a word of the table.
     """
-    from scoring.result import load
+    from scoring.asking.result import load
 
     result = load(run)
     names = [name for name in _BENCHMARKS if name in result.tables]

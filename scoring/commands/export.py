@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from cards.files import put_all
-from cards.options import ended, single
-from cards.terminal import show
-from cards.text import slug
+from cards.common.files import put_all
+from cards.common.options import ended, single
+from cards.common.terminal import show
+from cards.common.text import slug
+from scoring.asking.result import RunResult, load
 from scoring.report import every_eval_ever
 from scoring.report.example_scores import example_scores
-from scoring.result import RunResult, load
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from cards import leaderboard
-from cards.options import ended, single, start
+from cards.common.options import ended, single, start
 from scoring import benchmarks
 from scoring.declared import DECLARED
 from scoring.types import ScoringError

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from cards.numbers import Scale, detectable_text
-from cards.options import ended, single
-from cards.sentences import say
-from cards.terminal import show_wrapped, text_table
-from cards.verdict import LEVEL
+from cards.common.numbers import Scale, detectable_text
+from cards.common.options import ended, single
+from cards.common.sentences import say
+from cards.common.terminal import show_wrapped, text_table
+from cards.common.verdict import LEVEL
 from scoring import benchmarks, report
 from scoring.report.headlines import headline_scores
 from scoring.report.numbers import metric_range

@@ -9,15 +9,15 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from cards.files import locked
-from cards.numbers import counted
-from cards.options import completing, ended, single
-from cards.terminal import show, terminal, text_table
-from cards.text import slug, split_list
+from cards.common.files import locked
+from cards.common.numbers import counted
+from cards.common.options import completing, ended, single
+from cards.common.terminal import show, terminal, text_table
+from cards.common.text import slug, split_list
 from scoring import DATA, published, report
+from scoring.asking.result import RunResult
 from scoring.options import Resamples
 from scoring.report.headlines import headline_scores
-from scoring.result import RunResult
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import ScoringError
 

@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from builders.dataset import BuildError
-from cards.files import put_all
-from cards.numbers import counted, formatted, interval
-from cards.options import ended
-from cards.stored import number
-from cards.terminal import show, terminal, text_table
-from cards.text import grouped
+from cards.common.files import put_all
+from cards.common.numbers import counted, formatted, interval
+from cards.common.options import ended
+from cards.common.stored import number
+from cards.common.terminal import show, terminal, text_table
+from cards.common.text import grouped
 from scoring import DATA
 from scoring.report.page import template
 from scoring.report.plots.draw import inline

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from cards.options import ended, single
-from cards.sentences import say
-from cards.terminal import show, terminal
-from cards.text import redactor, split_list
+from cards.common.options import ended, single
+from cards.common.sentences import say
+from cards.common.terminal import show, terminal
+from cards.common.text import redactor, split_list
 from scoring import benchmarks
 from scoring.catalogue import catalogue
 from scoring.commands.compare import show_comparison
@@ -31,8 +31,8 @@ from scoring.report.terminal import details, speed, summary
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:
-    from scoring.engines import Call, EngineKind
-    from scoring.result import RunResult
+    from scoring.asking.result import RunResult
+    from scoring.inference.engines import Call, EngineKind
 
 #: Options of which another value makes another folder by default, in the order of its name.
 NAMING = ("profile", "prompt", "chat", "system", "adapter", "adapter_revision", "dtype", "quantize", "revision")
@@ -81,7 +81,7 @@ def run_folder(call: Call, kind: EngineKind, values: Mapping[str, Any]) -> Path:
 
 def _of_file(file: Path) -> list[str]:
     """The models of a file of ``--models``."""
-    from scoring.sweep import names
+    from scoring.many.sweep import names
 
     try:
         found = names(file.read_text(encoding="utf-8").splitlines())
@@ -102,9 +102,9 @@ def _score_all(
     SomeFailed
         When one of them could not be scored.
     """
-    from scoring.cluster import outcomes
-    from scoring.engines import Call
-    from scoring.sweep import SomeFailed, calls
+    from scoring.inference.engines import Call
+    from scoring.many.cluster import outcomes
+    from scoring.many.sweep import SomeFailed, calls
 
     if not models:
         raise ScoringError("--revisions are of a model; name one.")
@@ -165,7 +165,7 @@ def main(
             raise ScoringError(f"{compare} has no results.json to compare with; give --compare the folder of a run.")
         # A benchmark of an included file is not known yet.
         limits = [parsed(text, only_known=not values["include"]) for text in fail_if or ()]
-        from scoring.engines import Call, chosen
+        from scoring.inference.engines import Call, chosen
 
         named = [*(models or []), *(_of_file(models_file) if models_file else [])]
         cluster_options = [f"--{name}" for name in ("executor", "cluster", "server", "results") if values[name]]

@@ -16,10 +16,10 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError
 from transformers.models.auto import modeling_auto
 
-from cards.files import file_sha256
+from cards.common.files import file_sha256
+from cards.common.stored import digest, parsed
+from cards.common.text import did_you_mean
 from cards.hub import PATTERNS, files_digest
-from cards.stored import digest, parsed
-from cards.text import did_you_mean
 from scoring.adapters.attach import attach, check_patterns, peft_config, quiet, tensor_shapes
 from scoring.adapters.facts import WEIGHTS, is_own, is_whole_model
 from scoring.inference.tokens import Kind

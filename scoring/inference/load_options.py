@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Option
 
-from cards.options import completing
-from cards.stored import digest
-from cards.text import without_home
+from cards.common.options import completing
+from cards.common.stored import digest
+from cards.common.text import without_home
 
 if TYPE_CHECKING:
     from scoring.inference.model import Model

@@ -11,7 +11,7 @@ import torch
 import transformers
 
 from builders.sources.fetch import default_cache
-from cards.stored import digest
+from cards.common.stored import digest
 from scoring.inference import batching, checkpoint, network, probes
 from scoring.inference.batching import Limits, Tree, plan, run
 from scoring.inference.engine import CAPABILITIES, Batching, Capability, Continued, Engine, Scored, Stats, versions

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 import transformers
 
-from cards.stored import Stored
+from cards.common.stored import Stored
 from scoring.inference.batching import Tree, out_of_memory, plan
 from scoring.inference.checkpoint import first_sentence
 from scoring.inference.network import UNSUITED, Network

@@ -21,7 +21,7 @@ from scoring.inference.generation import Decoding, Generator, TokenizedPrompt
 from scoring.inference.model import Model
 from scoring.inference.responses import not_a_number
 from scoring.inference.tokens import Query
-from scoring.prompts import Prompt
+from scoring.inputs.prompts import Prompt
 from scoring.types import ScoringError
 
 #: Rows that are computed at the same time, with and without prefixes.

@@ -22,7 +22,7 @@ import orjson
 from filelock import Timeout
 
 from builders.generation.append_log import AppendLog, sealed, unsealed
-from cards.stored import number
+from cards.common.stored import number
 from scoring.types import Request, Response, ScoringError
 
 FORMAT = 3

@@ -16,8 +16,8 @@ import typer
 import yaml
 
 from builders.sources.fetch import default_cache
-from cards.files import put
-from cards.options import start
+from cards.common.files import put
+from cards.common.options import start
 from scoring import benchmarks
 from scoring.lm_eval import ERROR
 from scoring.types import Benchmark, HarnessTask, Metric

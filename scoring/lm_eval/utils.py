@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from datasets import Dataset
 
-from scoring import DATA, benchmarks, tables
+from scoring import DATA, benchmarks
+from scoring.asking.run import cluster_of
 from scoring.inference.checkpoint import first_sentence
 from scoring.inference.tokens import Encoding, Tokens
+from scoring.inputs import tables
 from scoring.lm_eval import ERROR
-from scoring.run import cluster_of
 from scoring.statistics.stats import measure
 from scoring.types import Benchmark, BenchmarkContext, Group, HarnessTask, Metric, Request, Response, Row, ScoringError
 

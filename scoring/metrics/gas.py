@@ -11,7 +11,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from builders.text.words import plain
-from scoring.answers import declines
+from scoring.asking.answers import declines
 from scoring.metrics import sums
 from scoring.metrics.friend import continuation_of
 from scoring.metrics.texts import texts

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from builders.wording import ABOUT_WOMEN, STEREOTYPES
+from builders.text.wording import ABOUT_WOMEN, STEREOTYPES
 from scoring.metrics.sums import mean
 from scoring.metrics.texts import texts
 from scoring.types import Floats, Metric, Table

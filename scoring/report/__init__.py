@@ -6,11 +6,10 @@
     ``headlines`` (benchmark to the fields of the `Headline`: the number that cards and reports show),
     ``estimates`` (a list of objects with the fields of `Estimate`, in the order of the report; ``method``
     names how the interval was computed), ``examples`` (benchmark to ``file``, ``rows`` and ``sha256``) and
-    ``sha256``, the checksum of all others (`cards.stored.checksum`). In ``environment`` are ``response key``, the
-    parts of the key of stored responses (:mod:`cards.answer_key`), and ``settings``, the options that numbers depend
-    on; both are compared before results are replaced. A number
-    that is not defined is null, and ``why`` of its estimate explains it; infinities are the strings
-    ``"inf"`` and ``"-inf"``. `read` gives the `Report` back.
+    ``sha256``, the checksum of all others (`cards.common.stored.checksum`). In ``environment`` are ``response key``,
+    the parts of the key of stored responses (:mod:`cards.common.answer_key`), and ``settings``, the options that
+    numbers depend on; both are compared before results are replaced. A number that is not defined is null, and ``why``
+    of its estimate explains it; infinities are the strings ``"inf"`` and ``"-inf"``. `read` gives the `Report` back.
 ``results.md``
     One Markdown table of the estimates.
 ``examples/BENCHMARK.parquet``
@@ -45,11 +44,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import cards.results
-from cards.files import RECORD, file_sha256, put_all, refuse_foreign
-from cards.numbers import Scale, interval
-from cards.packages import PACKAGE
-from cards.text import CardError, cell, for_files, slug
-from scoring.columns import ChangedTexts, blocks, length
+from cards.common.files import RECORD, file_sha256, put_all, refuse_foreign
+from cards.common.numbers import Scale, interval
+from cards.common.packages import PACKAGE
+from cards.common.text import CardError, cell, for_files, slug
+from scoring.inputs.columns import ChangedTexts, blocks, length
 from scoring.report.comparison import comparison, comparison_page
 from scoring.report.headlines import Comparison
 from scoring.report.numbers import by_benchmark, by_metric, facts, marked, methods, scale

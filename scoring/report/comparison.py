@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from cards.numbers import Scale
+from cards.common.numbers import Scale
+from cards.common.stored import document, signed
+from cards.common.text import grouped
+from cards.common.verdict import LEVEL, MARGIN
 from cards.results import SCHEMA
-from cards.stored import document, signed
-from cards.text import grouped
-from cards.verdict import LEVEL, MARGIN
 from scoring.report.conditions import headlines_of
 from scoring.report.headlines import Comparison, conclusion, described, headline_changes
 from scoring.report.numbers import around, by_benchmark, facts, methods, metric_range
@@ -47,8 +47,8 @@ def comparison(compared: Comparison) -> str:
 
     The ``headlines`` have the verdicts that the page and ``--fail-on`` read; ``worse`` is further or lost.
 
-    Each difference has the values ``before`` and ``after`` and the ``verdict`` of :func:`cards.verdict.verdict`, empty
-    where the metric has no ideal value or a run is at chance.
+    Each difference has the values ``before`` and ``after`` and the ``verdict`` of :func:`cards.common.verdict.verdict`,
+    empty where the metric has no ideal value or a run is at chance.
     """
     differences = []
     for change in compared.changes:

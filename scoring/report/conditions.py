@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cards.numbers import interval
-from cards.sentences import say
+from cards.common.numbers import interval
+from cards.common.sentences import say
 from scoring import benchmarks
 from scoring.report.headlines import Comparison, HeadlineChange, headline_changes, headline_scores
 from scoring.report.numbers import metric_range

@@ -3,8 +3,8 @@
 import shlex
 from collections.abc import Sequence
 
+from cards.common.sentences import say
 from cards.results import Key
-from cards.sentences import say
 from scoring import benchmarks
 from scoring.inference.load_options import BUNDLED
 from scoring.report.headlines import AT_CHANCE, UNCLEAR, headline_scores

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Literal, get_args
 
-from cards.text import slug
-from scoring.answering import PACKAGE
+from cards.common.text import slug
+from scoring.asking.answering import PACKAGE
 from scoring.report.example_scores import ExampleScores, example_scores
 from scoring.types import BY_OTHERS, Estimate, Report, ScoringError, Table
 

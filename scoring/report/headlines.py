@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cards.draw import FREE, glance_html, one_line
-from cards.numbers import Scale, counted, decimals, formatted, minus, shared_places
+from cards.common.draw import FREE, glance_html, one_line
+from cards.common.numbers import Scale, counted, decimals, formatted, minus, shared_places
+from cards.common.sentences import say
+from cards.common.verdict import ability_verdict, standings, verdict
 from cards.results import last_part
-from cards.sentences import say
-from cards.verdict import ability_verdict, standings, verdict
 from scoring.report.numbers import by_benchmark, metric_range
 from scoring.statistics.stats import corrected
 from scoring.types import Change, Difference, Estimate, Headline, Report
@@ -34,7 +34,7 @@ class HeadlineScore:
 
     ``standing`` says whether the interval is above or below the ideal value, or unclear, and ``leaning`` what the model
     does on that side, such as "prefers the stereotype": :data:`UNCLEAR` where the interval has both sides, and empty
-    where the score tells no side. Both hold for all rows of a run together (:func:`cards.verdict.standings`).
+    where the score tells no side. Both hold for all rows of a run together (:func:`cards.common.verdict.standings`).
     ``second`` marks the row of a metric that tells the side of a benchmark whose headline is another metric, and
     ``places`` are the decimals that all rows share.
     """
@@ -68,7 +68,7 @@ class HeadlineChange(Change):
 
     @property
     def verdict(self) -> str:
-        """Of bias by :func:`cards.verdict.verdict`; of ability ``kept``, ``lost`` or ``unclear``."""
+        """Of bias by :func:`cards.common.verdict.verdict`; of ability ``kept``, ``lost`` or ``unclear``."""
         d = self.difference
         if d.ability:
             return ability_verdict(d.numbers, self.after.most - self.after.least)
@@ -110,8 +110,8 @@ class Comparison:
         """Every difference, a row each: before, after, difference with its interval and p, ideal, n and verdict.
 
         The verdict is ``nearer`` to the ideal value, ``further``, ``changed`` (the direction is open), ``unclear`` or
-        ``identical`` (:func:`cards.verdict.verdict`), and ``detectable`` the smallest true difference that had a chance
-        of 80 % of one (:func:`scoring.statistics.stats.corrected`).
+        ``identical`` (:func:`cards.common.verdict.verdict`), and ``detectable`` the smallest true difference that had a
+        chance of 80 % of one (:func:`scoring.statistics.stats.corrected`).
         """
         import pandas as pd
 

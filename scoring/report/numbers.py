@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from cards.numbers import Scale
-from cards.sentences import say
-from cards.text import grouped
+from cards.common.numbers import Scale
+from cards.common.sentences import say
+from cards.common.text import grouped
 from scoring.statistics.intervals import METHODS
 from scoring.types import Estimate, Measurement, Report
 

@@ -11,12 +11,12 @@ from typing import Any
 import jinja2
 import numpy as np
 
-from cards.numbers import Scale, counted, detectable_text, interval, minus
-from cards.sentences import say
-from cards.text import templates
+from cards.common.numbers import Scale, counted, detectable_text, interval, minus
+from cards.common.sentences import say
+from cards.common.text import templates
 from scoring import benchmarks
-from scoring.columns import at, length
 from scoring.inference.load_options import BUNDLED
+from scoring.inputs.columns import at, length
 from scoring.report import numbers
 from scoring.report.context import beside, coverage, next_steps, printed
 from scoring.report.headlines import answer_of, described, few_examples, headline_scores, model_name

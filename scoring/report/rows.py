@@ -7,9 +7,9 @@ import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from cards.stored import finite
+from cards.common.stored import finite
 from scoring import benchmarks
-from scoring.columns import blocks, length
+from scoring.inputs.columns import blocks, length
 from scoring.report.headlines import model_name
 from scoring.report.page import template
 from scoring.types import Report, Table

@@ -6,10 +6,10 @@ from dataclasses import replace
 from rich.table import Table as Grid
 from rich.text import Text
 
-from cards.numbers import Scale, detectable_text, formatted, interval, shared_places
-from cards.sentences import say
-from cards.terminal import text_table
-from cards.text import grouped
+from cards.common.numbers import Scale, detectable_text, formatted, interval, shared_places
+from cards.common.sentences import say
+from cards.common.terminal import text_table
+from cards.common.text import grouped
 from scoring.report.headlines import (
     Comparison,
     answer_of,

@@ -19,18 +19,18 @@ from matplotlib.axes import Axes
 
 import cards.results
 import scoring.published
-from cards.draw import DOTTED, PALETTE, canvas, image, interval, styled
-from cards.stored import Stored, number
-from cards.text import slug
+from cards.common.draw import DOTTED, PALETTE, canvas, image, interval, styled
+from cards.common.stored import Stored, number
+from cards.common.text import slug
 from pmi.types import PUBLISHED_PAIRS, SHE_HE
 from scoring import benchmarks
 from scoring.adapters import facts
+from scoring.asking.result import read_examples
 from scoring.metrics import sums
 from scoring.report.plots.draw import plain
 from scoring.reproduce import published
 from scoring.reproduce.measured import Measured, UnreachableError
 from scoring.reproduce.printed import PrintedTable, printed_tables
-from scoring.result import read_examples
 from scoring.statistics.stats import measure
 from scoring.types import Benchmark, Group, ScoringError, Table
 
@@ -281,6 +281,8 @@ def _examples(
     """The name of the model, the benchmark and the examples of each run, and groups pooled from the benchmark's."""
     for path in _runs(entry, found, model, "results.json"):
         name, benchmark = cards.results.load(path).model, benchmarks.get(entry["benchmark"])
+        if not model and name not in entry.get("models", [name]):
+            continue  # the figure is of other models
         table = read_examples(path.parent, benchmark.name)
         masks = {group.name: group.mask for group in benchmark.groups(table)}
         named = {label: [masks[n] for n in names if n in masks] for label, names in entry["groups"].items()}

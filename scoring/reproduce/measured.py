@@ -21,18 +21,18 @@ import builders
 import cards.results
 import scoring.published
 from builders.dataset import BuildError
-from builders.manifest import read_manifest
+from builders.files.manifest import read_manifest
 from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
-from builders.wording import DEBIASING_PROMPTS
-from cards.stored import Stored
-from cards.text import CardError, grouped, slug
+from builders.text.wording import DEBIASING_PROMPTS
+from cards.common.stored import Stored
+from cards.common.text import CardError, grouped, slug
 from scoring import DATA
 from scoring.adapters import facts
+from scoring.asking.result import read_examples
 from scoring.reproduce import published
 from scoring.reproduce.printed import PrintedCell, PrintedTable, printed_tables
 from scoring.responses import unstereo
-from scoring.result import read_examples
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import ScoringError
 

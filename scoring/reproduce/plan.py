@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cards.text import slug
-from scoring import benchmarks, run
+from cards.common.text import slug
+from scoring import benchmarks
+from scoring.asking import run
 from scoring.reproduce.measured import DATASETS
 from scoring.reproduce.printed import PrintedTable, paper
 from scoring.types import BenchmarkContext, ScoringError

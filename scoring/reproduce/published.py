@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from builders.dataset import Alternative, Remote, Source
-from builders.manifest import file_sha256, read_manifest
+from builders.files.manifest import file_sha256, read_manifest
 from builders.sources.fetch import Fetcher
-from cards.stored import Stored
-from cards.text import slug
+from cards.common.stored import Stored
+from cards.common.text import slug
 from scoring import benchmarks
 from scoring import published as runs
 from scoring.reproduce.printed import paper, rows_of

@@ -18,9 +18,9 @@ from typing import Literal
 
 from builders.dataset import Fetched, Source
 from builders.sources.catalogue import catalogue
-from cards.registry import Registry
-from scoring import tables
-from scoring.tables import Loaded
+from cards.common.registry import Registry
+from scoring.inputs import tables
+from scoring.inputs.tables import Loaded
 from scoring.types import Benchmark, Estimate, ScoringError, Table
 
 

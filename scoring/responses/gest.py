@@ -12,8 +12,8 @@ from builders.dataset import Fetched
 from builders.datasets.gest import row_id
 from builders.parsers import read
 from scoring.benchmarks import gest
+from scoring.inputs.tables import as_table
 from scoring.responses import BrokenFileError, PublishedSource, Responses, built
-from scoring.tables import as_table
 from scoring.types import Line, Row
 
 #: The wordings of the files of a model by their number, which is that of the file.

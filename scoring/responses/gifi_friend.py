@@ -18,9 +18,9 @@ from builders.dataset import Fetched
 from builders.datasets.gender_neutral_probes import template_statements
 from builders.datasets.occugender import JOBS_PATH
 from builders.parsers import read
-from cards.sentences import of_row
-from scoring import tables
+from cards.common.sentences import of_row
 from scoring.benchmarks import neutral
+from scoring.inputs import tables
 from scoring.metrics import friend, gas
 from scoring.responses import PublishedSource, Responses, records
 from scoring.types import Benchmark, Group, Line, Metric, Row, Table

@@ -16,7 +16,7 @@ import numpy as np
 
 from builders.dataset import Fetched
 from builders.text.words import plain
-from scoring import tables
+from scoring.inputs import tables
 from scoring.metrics.friend import continuation_of
 from scoring.metrics.sums import percentage
 from scoring.metrics.texts import texts

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from builders.dataset import Fetched
-from builders.wording import DEBIASING_PROMPTS, NO_DEBIASING
-from scoring import tables
+from builders.text.wording import DEBIASING_PROMPTS, NO_DEBIASING
 from scoring.benchmarks import occugender
+from scoring.inputs import tables
 from scoring.metrics import occugender as metric
 from scoring.metrics.occugender import ANSWERS
 from scoring.metrics.sums import mean

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from builders.dataset import Fetched
 from scoring.benchmarks import occugender
+from scoring.inputs.tables import as_table
 from scoring.metrics import occugender as metric
 from scoring.metrics.occugender import ANSWERS
 from scoring.responses import BrokenFileError, PublishedSource, Responses, built, records
-from scoring.tables import as_table
 from scoring.types import Benchmark, Group, Line, Metric, Row, Table
 
 #: The name of each prompt in the columns of a file.

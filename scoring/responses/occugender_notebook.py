@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 from builders.dataset import Fetched
-from scoring import tables
+from scoring.inputs import tables
 from scoring.metrics.occugender import ANSWERS
 from scoring.responses import BrokenFileError, PublishedSource, Responses
 from scoring.responses.occugender_classes import asked, line_of

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from builders.dataset import Fetched
-from scoring import tables
 from scoring.benchmarks import occugender
+from scoring.inputs import tables
 from scoring.responses import PublishedSource, Responses, records
 from scoring.responses.occugender_classes import line_of, metrics
 from scoring.types import Benchmark, Group, Line, Table

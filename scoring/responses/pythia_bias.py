@@ -19,9 +19,9 @@ from statistics import NormalDist
 from typing import Any
 
 from builders.dataset import Fetched
+from cards.common.verdict import LEVEL, Numbers, p_of, p_side, unpaired, verdict
 from cards.results import Estimate
-from cards.verdict import LEVEL, Numbers, p_of, p_side, unpaired, verdict
-from scoring import tables
+from scoring.inputs import tables
 from scoring.metrics import crows
 from scoring.responses import BrokenFileError, PublishedSource, Responses
 from scoring.types import Benchmark

@@ -16,7 +16,7 @@ from statistics import NormalDist
 
 from builders.dataset import Fetched
 from cards.results import Estimate
-from scoring import tables
+from scoring.inputs import tables
 from scoring.responses import BrokenFileError, PublishedSource, Responses
 from scoring.types import Benchmark
 

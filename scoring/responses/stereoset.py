@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from builders.dataset import Fetched
-from builders.wording import LABELS
+from builders.text.wording import LABELS
 from scoring.benchmarks import stereoset
+from scoring.inputs.tables import Loaded, as_table
 from scoring.responses import BrokenFileError, PublishedSource, Responses, built
-from scoring.tables import Loaded, as_table
 from scoring.types import Benchmark, Group, Line, Table
 
 #: The splits of the built data set that the files have scores of, by their task.

@@ -16,8 +16,8 @@ import pandas as pd
 
 from builders.dataset import Fetched
 from scoring.benchmarks import unstereo
+from scoring.inputs.tables import Loaded
 from scoring.responses import BrokenFileError, PublishedSource, Responses, built
-from scoring.tables import Loaded
 from scoring.types import Table
 
 #: The configs and splits of the built data set whose rows are those of the six files of a model, in order.

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cards import verdict
-from scoring.columns import ChosenRows, SpooledTable, numbered, numbers_first
+from cards.common import verdict
+from scoring.inputs.columns import ChosenRows, SpooledTable, numbered, numbers_first
 from scoring.statistics import intervals
 from scoring.statistics.intervals import Counts, Interval
 from scoring.types import Difference, Estimate, Floats, Group, Metric, ScoringError, Table
@@ -261,7 +261,9 @@ def _two_ways(items: Sequence[Item], table_a: Table, table_b: Table, ways: list[
 
 
 def corrected(differences: Sequence[Difference]) -> list[Difference]:
-    """Differences with ``p_holm`` and ``p_direction``, corrected for all of them by :func:`cards.verdict.corrected`.
+    """Differences with ``p_holm`` and ``p_direction``, corrected for all of them.
+
+    The correction is :func:`cards.common.verdict.corrected`.
 
     ``detectable`` is the smallest true difference that is shown with a power of 80 %, if it is the only
     one: at the level 0.05 over the number of p-values (that of language ability, whose verdict is not corrected, at

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx2
 
 import builders
-from builders.manifest import read_manifest
+from builders.files.manifest import read_manifest
 from tests import commands
 from tests.hub import Hub
 

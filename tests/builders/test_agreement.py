@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders.text.agreement import agree
+from builders.text.verbs import agree
 from builders.text.words import fill_they
 from tests.helpers import mirrored
 

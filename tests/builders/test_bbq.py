@@ -9,10 +9,10 @@ import builders
 from builders import datasets
 from builders.dataset import BuildError, Drop
 from builders.datasets.bbq import DATASET
-from builders.manifest import read_manifest
+from builders.files.manifest import read_manifest
+from builders.files.write import content_digest, tables
 from builders.publish.published import published
 from builders.publish.restore import restored
-from builders.write import content_digest, tables
 from tests.helpers import made, mirror, mirrored
 
 (CONFIG,) = DATASET.configs

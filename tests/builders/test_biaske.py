@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import write
 from builders.dataset import Alternative, BuildError, Fetched, Source
 from builders.datasets import biaske
 from builders.datasets.biaske import DATASET
+from builders.files import write
 from builders.generation.responses import response
 from builders.parsers import bundled
 from builders.parsers.triplets import blank, filled
 from builders.text.split import phrase_key
-from builders.wording import BLANK, LABELS
+from builders.text.wording import BLANK, LABELS
 from tests.helpers import made, mirrored
 
 CONFIGS = {config.name: config for config in DATASET.configs}

@@ -7,9 +7,9 @@ from pydantic import Field
 from builders import datasets
 from builders.builder import Builder
 from builders.dataset import BuildError, Origin
-from builders.embedded import PROJECT
 from builders.generation.responses import read_responses, response
 from builders.parsers import bundled
+from builders.text.embedded import PROJECT
 from tests.cards.test_dataset_card import card
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from builders.dataset import BuildError, Drop, Row
 from builders.datasets.gender_pmi import DATASET, delta_table
-from builders.write import tables
+from builders.files.write import tables
 from pmi.analysis.sentence import max_pmi_diff
 from pmi.types import GenderedPair
 from tests.helpers import made, mirrored

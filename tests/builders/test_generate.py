@@ -12,7 +12,7 @@ from builders.generate import app
 from builders.generation import pipelines
 from builders.generation.responses import read_responses
 from builders.sources.client import HttpClient
-from cards.packages import install_command
+from cards.common.packages import install_command
 from tests.helpers import ROOT
 from tests.openai_server import Answer, serving, writer
 

@@ -6,7 +6,7 @@ import pytest
 
 from builders.dataset import BuildError
 from builders.datasets.gest import DATASET, about
-from builders.wording import STEREOTYPES
+from builders.text.wording import STEREOTYPES
 from tests.helpers import made, mirrored
 
 (CONFIG,) = DATASET.configs

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 import builders
 from builders import datasets, rebuild
 from builders.dataset import BuildError
-from builders.manifest import read_manifest
+from builders.files.manifest import read_manifest
 from builders.sources import catalogue
 
 FILE = """

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from builders import datasets
-from builders.manifest import read_manifest
+from builders.files.manifest import read_manifest
 from tests import commands
 from tests.helpers import ROOT, mirror, missing
 from tests.hub import Hub

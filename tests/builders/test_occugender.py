@@ -18,7 +18,7 @@ from builders.datasets.occugender import (
     read_jobs,
 )
 from builders.parsers import read
-from builders.wording import DEBIASING_PROMPTS
+from builders.text.wording import DEBIASING_PROMPTS
 from tests.helpers import beside, made, mirrored
 
 CONFIGS = {config.name: config for config in DATASET.configs}

@@ -4,7 +4,6 @@ from itertools import combinations
 import pyarrow as pa
 import pytest
 
-from builders.embedded import DATA, table
 from builders.generation import pipelines
 from builders.generation.lists import list_entries
 from builders.generation.output import Review, apply_reviews, read_reviews, review_text
@@ -27,6 +26,7 @@ from builders.generation.pipelines._unstereo import (
 from builders.generation.responses import ChatError, response
 from builders.parsers import read
 from builders.parsers.recorded import numbered_entries
+from builders.text.embedded import DATA, table
 from builders.text.split import overlap
 from builders.text.words import is_neutral
 from pmi.files import write_rows

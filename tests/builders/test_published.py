@@ -16,10 +16,10 @@ from rich.progress import Progress
 import builders
 from builders.check import check
 from builders.dataset import BuildError
-from builders.manifest import read_manifest
+from builders.files.manifest import read_manifest
+from builders.files.write import content_digest
 from builders.publish.restore import HASH, restored, text_digest
 from builders.sources.fetch import Fetcher
-from builders.write import content_digest
 from tests import commands
 from tests.helpers import ROOT, mirror
 from tests.hub import Hub

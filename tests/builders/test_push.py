@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from builders.dataset import BuildError
-from builders.manifest import read_manifest
+from builders.files.manifest import read_manifest
 from builders.publish.publication import make_publication, verified_manifest
 from cards import hub as cards_hub
 from cards.dataset_card import default_config, eval_yaml, tasks
@@ -532,7 +532,7 @@ def test_a_changed_missing_or_stray_file_is_refused(out):
 
 
 def test_without_the_package_for_croissant_it_says_what_to_install(out, monkeypatch):
-    monkeypatch.delitem(sys.modules, "cards.croissant", raising=False)
+    monkeypatch.delitem(sys.modules, "cards.formats.croissant", raising=False)
     monkeypatch.setitem(sys.modules, "mlcroissant", None)
     with pytest.raises(BuildError, match=r"needs the package mlcroissant, which is not installed; install it with"):
         make_publication(out / NAME, "org", "https://huggingface.co")

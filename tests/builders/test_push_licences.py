@@ -8,7 +8,7 @@ import pytest
 
 from builders import datasets
 from builders.dataset import BuildError
-from builders.manifest import ConfigEntry, Manifest, SourceEntry
+from builders.files.manifest import ConfigEntry, Manifest, SourceEntry
 from builders.publish import publication
 from builders.publish.publication import licence_page, licence_texts
 from builders.sources.catalogue import catalogue, mirror_path

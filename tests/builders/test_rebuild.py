@@ -15,12 +15,13 @@ from rich.console import Console
 from rich.progress import Progress
 from typer.testing import CliRunner
 
-from builders import datasets, write
+from builders import datasets
 from builders import rebuild as command
 from builders.builder import Profile, build_datasets
 from builders.check import check
 from builders.dataset import BuildError, SourceUnavailable
-from builders.manifest import NAME, file_sha256, read_manifest
+from builders.files import write
+from builders.files.manifest import NAME, file_sha256, read_manifest
 from builders.rebuild import print_results
 from builders.sources.fetch import Fetcher
 from cards.dataset_card import dataset_card

@@ -13,11 +13,11 @@ from builders.dataset import BuildError, Drop, Row, content_id
 from builders.datasets import unstereo
 from builders.datasets.gender_pmi import delta_table
 from builders.datasets.unstereo import DATASET, fill_published, flaw, mend
+from builders.files.write import tables
 from builders.generation.responses import response
 from builders.parsers import bundled
 from builders.text.split import overlap, phrase_key
 from builders.text.words import gendered_words
-from builders.write import tables
 from pmi.analysis.sentence import max_pmi_diff, within
 from tests.helpers import beside, made, mirrored, missing
 

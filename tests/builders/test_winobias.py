@@ -4,9 +4,9 @@ import pytest
 
 from builders.dataset import Drop, Row
 from builders.datasets.winobias import DATASET
+from builders.files.write import tables
 from builders.text.split import phrase_key
 from builders.text.words import PRONOUNS, fill, fill_they, slots
-from builders.write import tables
 from tests.builders.test_coref import sources
 from tests.helpers import mirrored
 

@@ -2,8 +2,8 @@ import pytest
 
 from builders.dataset import BuildError
 from builders.datasets.winogender import DATASET, OCCUPATIONS, SENTENCES, TEMPLATES, schemas, shares
+from builders.files.write import tables
 from builders.text.words import PRONOUNS, is_neutral
-from builders.write import tables
 from tests.helpers import made, mirrored
 
 (CONFIG,) = DATASET.configs

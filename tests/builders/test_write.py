@@ -4,8 +4,8 @@ import os
 import pyarrow.parquet as pq
 import pytest
 
-from builders import folders, write
 from builders.dataset import BuildError, Config, Drop, Origin, Row, columns, content_id
+from builders.files import folders, write
 
 HERE = Origin("made", "made.csv", 7)
 

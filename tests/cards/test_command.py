@@ -6,12 +6,12 @@ import sys
 import pytest
 import typer
 
-from cards.options import holds_token, start
+from cards.common.options import holds_token, start
 from tests import commands
 from tests.helpers import ROOT
 
 TOKEN = "hf_" + "abcdefghij" * 3 + "0123"
-MODULES = ("builders.push", "cards", "scoring.commands.leaderboard", "mitigation.publish", "scoring.rescore")
+MODULES = ("builders.push", "cards", "scoring.commands.leaderboard", "mitigation.publish", "scoring.commands.rescore")
 ALL = (*MODULES, "builders.generate", "builders.rebuild", "mitigation", "pmi", "scoring")
 
 

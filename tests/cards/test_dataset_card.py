@@ -3,8 +3,8 @@ import json
 import pytest
 import yaml
 
+from cards.common.text import CardError
 from cards.dataset_card import dataset_card
-from cards.text import CardError
 
 
 def facts(**changes):

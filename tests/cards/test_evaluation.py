@@ -6,9 +6,16 @@ import pytest
 import yaml
 
 from builders import datasets
-from cards.evaluation import ResultSource, eval_files, model_index, parse_entries, parse_notes, published_results
+from cards.common.text import CardError
+from cards.formats.evaluation import (
+    ResultSource,
+    eval_files,
+    model_index,
+    parse_entries,
+    parse_notes,
+    published_results,
+)
 from cards.results import read
-from cards.text import CardError
 from scoring.benchmarks import get, names
 from scoring.metrics.gas import gender_class
 from tests.cards.made import DIGEST, ESTIMATES, PROBES, RUN, estimate, manifest, run

@@ -3,7 +3,7 @@ from math import inf, nan
 
 import pytest
 
-from cards.draw import forest
+from cards.common.draw import forest
 from cards.results import Estimate
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -10,11 +10,12 @@ import pytest
 import yaml
 
 from builders import datasets
-from cards import matrix, results
-from cards.evaluation import ResultSource, eval_files, published_results
+from cards import results
+from cards.common.text import CardError
+from cards.formats.evaluation import ResultSource, eval_files, published_results
 from cards.leaderboard import DATASETS, entries_of, matrix_rows, page, task_tables
+from cards.overview import model_matrix
 from cards.results import COMPARISON, read
-from cards.text import CardError
 from scoring import benchmarks
 from scoring.declared import DECLARED
 from scoring.report.comparison import comparison
@@ -424,9 +425,11 @@ def test_a_run_that_was_compared_with_its_base_has_the_paired_change(tmp_path):
 
 
 def test_a_colour_is_a_fixed_share_of_the_greatest_distance():
-    bands = [matrix.Cell(value, value, value, "ss", 50, 9, "", 0, 100).band for value in (50, 53, 60, 35, 75, 100, 0)]
+    bands = [
+        model_matrix.Cell(value, value, value, "ss", 50, 9, "", 0, 100).band for value in (50, 53, 60, 35, 75, 100, 0)
+    ]
     assert bands == [0, 1, 2, 2, 3, 4, 4]
-    assert matrix.Cell(3, 2, 4, "of another page", 0, 9).band is None
+    assert model_matrix.Cell(3, 2, 4, "of another page", 0, 9).band is None
 
 
 @pytest.mark.system

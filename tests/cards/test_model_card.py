@@ -4,10 +4,10 @@ import pytest
 import yaml
 from huggingface_hub import ModelCard
 
-from cards.evaluation import published_results
+from cards.common.text import CardError
+from cards.formats.evaluation import published_results
 from cards.model_card import merged, section
 from cards.results import read
-from cards.text import CardError
 from tests.cards.made import HEAD, PAIRS, PROBES, RUN, estimate, manifest, run
 
 MANIFESTS = {name: manifest(name) for name in (PROBES, PAIRS)}

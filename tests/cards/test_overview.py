@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 
 from cards.leaderboard import entries_of, headline_columns, matrix_rows, page, task_tables
-from cards.matrix import Cell, Column, ModelRow
 from cards.overview import SHOWN, overview, placed
 from cards.overview.families import place
+from cards.overview.model_matrix import Cell, Column, ModelRow
 from cards.overview.trends import trends
 from cards.results import NAMED_REVISION
 from scoring.benchmarks import get, names

@@ -3,8 +3,8 @@ import math
 
 import pytest
 
+from cards.common.text import CardError
 from cards.results import read
-from cards.text import CardError
 from tests.cards.made import HEAD, RUN, estimate, run
 
 

@@ -8,13 +8,14 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from cards import results, uploads
-from cards.evaluation import FOLDER
-from cards.files import file_sha256
+from cards import results
+from cards.common.files import file_sha256
+from cards.common.stored import signed
+from cards.common.text import CardError
+from cards.formats import uploads
+from cards.formats.evaluation import FOLDER
 from cards.leaderboard import entries_of
 from cards.results import COMPARISON
-from cards.stored import signed
-from cards.text import CardError
 from scoring.__main__ import app as scoring
 from scoring.commands.leaderboard import app
 from scoring.declared import DECLARED

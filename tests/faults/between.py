@@ -36,7 +36,7 @@ from typer.models import OptionInfo
 from typer.testing import CliRunner
 
 from builders.generation.spending import Spending
-from cards.options import parameters
+from cards.common.options import parameters
 
 CHANGES = ("input", "setting", "file")
 ENDS = ("fresh", "sentence", "silent", "traceback")

@@ -27,25 +27,25 @@ import yaml
 import zstandard
 from rich.progress import Progress
 
+import cards.common.stored
 import cards.results
-import cards.stored
 import scoring
 from builders import datasets
 from builders.builder import Profile, build_datasets
 from builders.check import differences
 from builders.dataset import BuildError
+from builders.files.manifest import file_sha256, read_manifest
 from builders.generation.responses import read_responses, request_body, response
-from builders.manifest import file_sha256, read_manifest
 from builders.sources.fetch import Fetcher
-from cards.evaluation import FOLDER
-from cards.files import RECORD, put_all, refuse_foreign
+from cards.common.files import RECORD, put_all, refuse_foreign
+from cards.common.text import CardError
+from cards.formats.evaluation import FOLDER
 from cards.leaderboard import entries_of, page, paired_changes, task_tables
-from cards.text import CardError
-from mitigation import comparison
 from mitigation.ability import glue, zero_shot
 from mitigation.ability.zero_shot import HarnessResult
 from mitigation.adapters.write import write_facts
 from mitigation.errors import MitigationError
+from mitigation.methods import comparison
 from mitigation.training import alignment
 from mitigation.training.train import LossCurve, TrainingState, restore, save
 from pmi.analysis.lookup import delta_table
@@ -54,17 +54,19 @@ from pmi.counting.counts import Counts
 from pmi.counting.local import count
 from pmi.files import write_rows
 from pmi.types import PmiError, TableError
-from scoring import prompts, report, rescore, tables
+from scoring import report
 from scoring.adapters import facts
 from scoring.adapters.attach import peft_config
 from scoring.adapters.facts import Adapter, AdapterError, Change, Cost
+from scoring.asking.result import read_examples
+from scoring.commands import rescore
 from scoring.declared import DECLARED
 from scoring.inference import checkpoint
 from scoring.inference.load_options import load
 from scoring.inference.probes import MEASURED
 from scoring.inference.store import Store
+from scoring.inputs import prompts, tables
 from scoring.reproduce import figures, measured, published
-from scoring.result import read_examples
 from scoring.types import Option, Request, Response, ScoringError
 from tests.cards.made import RUN
 from tests.helpers import signed
@@ -202,7 +204,7 @@ def results(folder):
 
 
 def stored(folder):
-    """A file of each kind of JSON with a checksum (:data:`cards.stored.KINDS`), read as the commands read it."""
+    """A file of each kind of JSON with a checksum (:data:`cards.common.stored.KINDS`), read as the commands read it."""
     runs = folder / "run.json", folder / "lm-eval.json", folder / "search.json", folder / "methods.json"
     glue.RUN.write(runs[0], {"key": "k", "task": "rte", "seed": 0, "scores": {"accuracy": 62.5, "f1": math.nan}})
     results = {"hellaswag": HarnessResult({"acc": 0.25, "ppl": math.inf}, {"acc": [0.0, 0.5]}, 2)}
@@ -362,7 +364,7 @@ KINDS = {
         (checkpoint_file, ("checkpoint",)),
         (adapter, ("adapter",)),
         (results, ("results",)),
-        (stored, tuple(cards.stored.KINDS)),
+        (stored, tuple(cards.common.stored.KINDS)),
         (deltas, (*(f"table of δ, {ending}" for ending in ("csv", "tsv", "jsonl", "parquet")), "gender-pmi")),
         (facts_of_data, ("data of a run",)),
         (record, ("record",)),

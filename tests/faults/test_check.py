@@ -14,7 +14,7 @@ from builders import datasets
 from builders.builder import Profile, build_datasets, code_digest
 from builders.check import check
 from builders.dataset import BuildError
-from builders.manifest import NAME, file_sha256, read_manifest
+from builders.files.manifest import NAME, file_sha256, read_manifest
 from builders.publish.publication import make_publication
 from builders.sources.fetch import Fetcher
 from cards.dataset_card import dataset_card

@@ -10,21 +10,22 @@ from hypothesis import strategies as st
 
 import cards.results
 from builders.dataset import BuildError
+from builders.files.manifest import Manifest, read_manifest
 from builders.generation.costs import cost_model
 from builders.generation.responses import ResponseCache
-from builders.manifest import Manifest, read_manifest
 from builders.sources.catalogue import catalogue
-from cards.text import CardError
+from cards.common.text import CardError
 from pmi.analysis.lookup import delta_table
 from pmi.counting.local import count
 from pmi.files import read_rows
 from pmi.types import PmiError
-from scoring import prompts, rescore
 from scoring.adapters import facts
 from scoring.adapters.attach import peft_config, tensor_shapes
 from scoring.adapters.facts import Adapter
+from scoring.commands import rescore
 from scoring.inference import checkpoint
-from scoring.prompts import Prompt
+from scoring.inputs import prompts
+from scoring.inputs.prompts import Prompt
 from scoring.types import ScoringError
 from tests import commands
 from tests.scoring.made import data_set
@@ -203,7 +204,7 @@ COMMANDS = {
         "prompt.json",
         ["scoring", "tiny-causal", "--prompt", "{}/prompt.json", "--data", "{}/data", "--out", "{}/out"],
     ),
-    "scores": ("corpus", "scores.csv", ["scoring.rescore", "{}/scores.csv", "--benchmark", "unstereo"]),
+    "scores": ("corpus", "scores.csv", ["scoring.commands.rescore", "{}/scores.csv", "--benchmark", "unstereo"]),
     "results": ("results", "run/results.json", ["cards", "{}/model", "{}/run", "--org", "org", "--data", "{}/data",
                 "--out", "{}/out"]),
     "replies": ("replies", "r.jsonl", ["builders.generate", "probes", "--offline", "--replies", "{}/r.jsonl", "--model",

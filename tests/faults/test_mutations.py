@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import cards.stored
+import cards.common.stored
 from tests.faults.kinds import KINDS, measure
 from tests.helpers import ROOT
 
@@ -29,23 +29,23 @@ WRITERS = {
     "builders.generation.append_log": "replies",
     "builders.generation.costs.SentLog._write": "tests/faults/test_servers.py changes what was sent",
     "builders.sources.fetch": "pinned files, which have a hash",
-    "builders.write.write_split": "Parquet",
+    "builders.files.write.write_split": "Parquet",
     "cards.__main__.main": SHOWN,
-    "cards.draw": SHOWN,
-    "cards.files": "the writers themselves",
+    "cards.common.draw": SHOWN,
+    "cards.common.files": "the writers themselves",
     "cards.leaderboard.make": SHOWN,
-    "cards.options.start": "the null device, in place of a stream that the shell closed",
-    "cards.stored": "each kind of cards.stored.KINDS",
+    "cards.common.options.start": "the null device, in place of a stream that the shell closed",
+    "cards.common.stored": "each kind of cards.common.stored.KINDS",
     "mitigation.publish": "a copy that is sent to the Hub and removed",
     "mitigation.adapters.write": "adapter",
     "mitigation.commands.glue.main": SHOWN,
     "mitigation.commands.table.write_sweep": "a sweep of layers and units",
-    "mitigation.comparison_page.write": "a list of methods",
-    "mitigation.cost": "a file of the kernel",
+    "mitigation.methods.comparison_page.write": "a list of methods",
+    "mitigation.running.cost": "a file of the kernel",
     "mitigation.editing.session.write_pairs": "adapter",
-    "mitigation.plots": "adapter",
+    "mitigation.running.plots": "adapter",
     "mitigation.recipes": "adapter",
-    "mitigation.run.mitigate": SHOWN,
+    "mitigation.running.run.mitigate": SHOWN,
     "mitigation.training.train.save": "checkpoint",
     "pmi.analysis.plots": SHOWN,
     "pmi.counting.counts.write_counts": "counts",
@@ -57,9 +57,9 @@ WRITERS = {
     "scoring.commands.reproduce.main": SHOWN,
     "scoring.commands.export.main": SHOWN,
     "scoring.report": "results",
-    "scoring.kept.fetch": "files of a finished run, which are read as those of a run",
-    "scoring.sweep.scored": "the digest of what was asked; with another one the model is scored again",
-    "scoring.reproduce.published.compute": "its estimates are of cards.stored.KINDS, and have the hash of the table",
+    "scoring.many.hub_results.fetch": "files of a finished run, which are read as those of a run",
+    "scoring.many.sweep.scored": "the digest of what was asked; with another one the model is scored again",
+    "scoring.reproduce.published.compute": "its estimates are of cards.common.stored.KINDS, with the hash of the table",
 }
 
 
@@ -73,9 +73,9 @@ def test_no_change_of_a_file_is_silent_or_a_traceback(tmp_path, name):
 def test_every_kind_of_stored_numbers_has_a_case():
     for package in PACKAGES:
         for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
-            if "cards.stored" in (text := Path(module.module_finder.find_spec(module.name).origin).read_text()):
+            if "cards.common.stored" in (text := Path(module.module_finder.find_spec(module.name).origin).read_text()):
                 assert "Stored(" not in text or importlib.import_module(module.name)
-    assert set(cards.stored.KINDS) <= set(KINDS)
+    assert set(cards.common.stored.KINDS) <= set(KINDS)
 
 
 def writers(path):

@@ -17,19 +17,19 @@ import scoring
 from builders import datasets
 from builders.builder import Profile, build_datasets
 from builders.dataset import BuildError
-from builders.folders import replace_folder, scratch_beside
+from builders.files.folders import replace_folder, scratch_beside
 from builders.sources.fetch import Fetcher
-from cards.files import RECORD, locked, put, put_all
-from mitigation import comparison
+from cards.common.files import RECORD, locked, put, put_all
 from mitigation.adapters.write import check_target
 from mitigation.adapters.write import text as facts_text
 from mitigation.errors import MitigationError
-from mitigation.run import check_work_folder
+from mitigation.methods import comparison
+from mitigation.running.run import check_work_folder
 from pmi.counting.counts import Counts
 from pmi.files import FileError, write_rows
 from scoring import report
 from scoring.adapters.facts import Adapter, Cost, digests
-from scoring.engines import check_folder
+from scoring.inference.engines import check_folder
 from scoring.inference.load_options import BUNDLED
 from scoring.report.headlines import Comparison
 from scoring.types import ScoringError
@@ -156,7 +156,7 @@ def test_folders_of_the_user_with_the_names_of_an_adapter_and_its_steps_are_refu
 KILLED = """
 import sys
 from pathlib import Path
-from builders.folders import scratch_beside
+from builders.files.folders import scratch_beside
 with scratch_beside(Path(sys.argv[1])) as folder:
     (folder / "made").mkdir()
     (folder / "made" / "model.safetensors").write_bytes(b"half")

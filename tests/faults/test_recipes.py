@@ -7,7 +7,7 @@ import pytest
 from mitigation.adapters.write import describe
 from mitigation.recipe import Job
 from mitigation.recipes import get
-from mitigation.run import make_adapter
+from mitigation.running.run import make_adapter
 from mitigation.training.data import TrainingData
 from mitigation.training.train import checkpoint_path
 from scoring.adapters.facts import Cost

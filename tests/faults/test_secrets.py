@@ -6,7 +6,7 @@ import pytest
 
 from builders.generation.endpoint import Endpoint
 from builders.generation.responses import ResponseCache, request_body
-from cards.text import secrets
+from cards.common.text import secrets
 from pmi.counting.counts import Counts
 from tests import commands
 from tests.openai_server import Answer, serving
@@ -38,7 +38,7 @@ COMMANDS = [
     ("pmi", "count", "a.txt", "--name"),
     ("scoring",),
     ("scoring", "tiny-causal", "--prompt"),
-    ("scoring.rescore",),
+    ("scoring.commands.rescore",),
     ("mitigation", "prompts", "tiny-causal", "--out"),
     ("cards",),
 ]

@@ -11,8 +11,8 @@ import pmi.__main__
 import scoring.api
 import scoring.commands.compare
 import scoring.commands.leaderboard
+import scoring.commands.rescore
 import scoring.commands.score
-import scoring.rescore
 from builders import generate
 from builders.generation import endpoint, pipelines
 from builders.generation.run import RunOptions
@@ -20,7 +20,7 @@ from cards import results
 from mitigation.api import Options
 from mitigation.recipe import setting_options
 from mitigation.recipes import get
-from mitigation.run import WITHOUT_EFFECT
+from mitigation.running.run import WITHOUT_EFFECT
 from pmi.counting.counts import Counts
 from scoring.adapters import facts
 from scoring.inference.load_options import BUNDLED, LoadOptions
@@ -345,7 +345,7 @@ COMMANDS = {
     ),
     "compare": Command(scoring.commands.compare.app, runs, compared, comparison, (scoring.commands.compare.main,)),
     "leaderboard": Command(scoring.commands.leaderboard.app, runs, listed, board, (scoring.commands.leaderboard.main,)),
-    "rescore": Command(scoring.rescore.app, score_file, rescored, printed, (scoring.rescore.main,)),
+    "rescore": Command(scoring.commands.rescore.app, score_file, rescored, printed, (scoring.commands.rescore.main,)),
     "mitigate": Command(
         mitigation.__main__.app,
         recipe_inputs,

@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 
-from mitigation import plots
+from mitigation.running import plots
 from scoring import report
 from tests.helpers import one_attempt
 

@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM
 from mitigation.adapters.temporary import attached
 from mitigation.adapters.write import check_target, write, write_facts
 from mitigation.errors import MitigationError
-from mitigation.evaluate import changed
+from mitigation.running.evaluate import changed
 from scoring.adapters import facts
 from scoring.adapters.attach import attach, tensor_shapes
 from scoring.adapters.facts import CONFIG, FACTS, WEIGHTS, AdapterError, Change, read

@@ -12,9 +12,9 @@ import torch
 from scipy import stats
 from scipy.spatial.distance import jensenshannon
 
-from mitigation.attribute_words import fetched_source
 from mitigation.errors import MitigationError
 from mitigation.recipes import auto_debias, get
+from mitigation.texts.attribute_words import fetched_source
 from mitigation.training import alignment
 from mitigation.training.data import TrainingData
 from scoring.adapters.attach import quiet

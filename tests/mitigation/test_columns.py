@@ -8,7 +8,7 @@ import pytest
 
 from mitigation.api import Options
 from mitigation.commands.table import planned_columns
-from mitigation.comparison import change_of, said
+from mitigation.methods.comparison import change_of, said
 from mitigation.recipes import get
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import Adapter, Change, Cost

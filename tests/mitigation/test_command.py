@@ -17,15 +17,16 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from builders.embedded import DATA, table
+from builders.text.embedded import DATA, table
 from builders.text.split import leaks
-from cards.files import locked
-from mitigation import corpora, quantization, run
+from cards.common.files import locked
 from mitigation.__main__ import app
 from mitigation.errors import MitigationError
 from mitigation.publish import training_data
-from mitigation.quantization import choose_quantization
 from mitigation.recipes import get
+from mitigation.running import quantization, run
+from mitigation.running.quantization import choose_quantization
+from mitigation.texts import corpora
 from scoring.__main__ import app as scoring
 from scoring.adapters.facts import CONFIG, FACTS, Adapter, Cost, read
 from scoring.report.headlines import headline_changes

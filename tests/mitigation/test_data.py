@@ -9,7 +9,7 @@ from builders.text.split import phrase_key
 from mitigation.errors import MitigationError
 from mitigation.training import data as of
 from mitigation.training.data import TrainingData, load_test_splits, refuse_leaks, shared_rows, training_prompts
-from scoring.tables import DataMissing
+from scoring.inputs.tables import DataMissing
 from tests.helpers import mirrored
 from tests.mitigation.made import data, probes, statements
 

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import torch
 
-from mitigation import cost, plots
 from mitigation.adapters.temporary import attached
 from mitigation.errors import MitigationError
-from mitigation.plots import plot_losses
-from mitigation.quantization import load_for_training
 from mitigation.recipe import Job
 from mitigation.recipes import get
 from mitigation.recipes.debias_tuning import DebiasTuningSettings
+from mitigation.running import cost, plots
+from mitigation.running.plots import plot_losses
+from mitigation.running.quantization import load_for_training
 from mitigation.training import trainable
 from mitigation.training.data import TrainingData
 from mitigation.training.train import TrainingSchedule

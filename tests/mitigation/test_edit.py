@@ -7,7 +7,7 @@ import torch
 from rich.console import Console
 
 from builders.parsers.triplets import filled
-from builders.wording import BLANK
+from builders.text.wording import BLANK
 from mitigation import recipes
 from mitigation.editing import edit, pairs
 from mitigation.editing import stamped as stamped_module

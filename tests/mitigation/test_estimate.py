@@ -11,11 +11,11 @@ from transformers import LlamaConfig
 
 import mitigation
 from benchmarks import needs
-from mitigation import estimate as estimates
-from mitigation.estimate import GIB, estimate, plan_loading
-from mitigation.quantization import load_for_training
 from mitigation.recipes import get, gradiend
 from mitigation.recipes.fast import add_stamp
+from mitigation.running import estimate as estimates
+from mitigation.running.estimate import GIB, estimate, plan_loading
+from mitigation.running.quantization import load_for_training
 from mitigation.training.data import TrainingData
 from mitigation.training.train import OPTIMIZERS
 from mitigation.training.trainable import trainable

@@ -11,13 +11,13 @@ from rich.console import Console
 from safetensors.torch import load_file
 
 from builders.parsers.triplets import filled
-from builders.wording import BLANK
+from builders.text.wording import BLANK
 from mitigation.adapters.write import write_facts
 from mitigation.editing import session
 from mitigation.errors import MitigationError
 from mitigation.publish import publication
 from mitigation.recipes import fast, get
-from mitigation.run import mitigate
+from mitigation.running.run import mitigate
 from mitigation.training.data import TrainingData
 from scoring.adapters import attach
 from scoring.adapters.facts import read

@@ -9,13 +9,13 @@ import pytest
 from rich.console import Console
 
 from builders.datasets import get as data_sets
-from builders.wording import BLANK
-from builders.write import tables
+from builders.files.write import tables
+from builders.text.wording import BLANK
 from mitigation.editing import locate, pairs
 from mitigation.editing import session as measure
 from mitigation.errors import MitigationError
-from mitigation.evaluate import held_out_texts
 from mitigation.recipes import fast, get
+from mitigation.running.evaluate import held_out_texts
 from mitigation.training.data import TrainingData
 from scoring.inference.load_options import BUNDLED, load
 from tests.helpers import mirrored

@@ -18,7 +18,7 @@ from peft import LoraConfig
 from rich.console import Console
 from typer.testing import CliRunner
 
-from cards.files import put
+from cards.common.files import put
 from mitigation.__main__ import app
 from mitigation.ability import glue, tasks
 from mitigation.ability.classifier import Classifiers, Effect

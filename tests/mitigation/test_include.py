@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cards.files import put
+from cards.common.files import put
 from mitigation.adapters.write import describe
 from mitigation.recipe import Recipe, setting
 from scoring.adapters.facts import PROMPT, Cost
-from scoring.prompts import PROMPTS
+from scoring.inputs.prompts import PROMPTS
 
 
 @dataclass(frozen=True, slots=True)

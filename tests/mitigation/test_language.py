@@ -10,9 +10,9 @@ import peft
 import pytest
 import torch
 
-from mitigation.attribute_words import AttributeWords, attribute_words, name_pairs
 from mitigation.errors import MitigationError
 from mitigation.recipes import cda, get
+from mitigation.texts.attribute_words import AttributeWords, attribute_words, name_pairs
 from mitigation.training import language
 from mitigation.training.data import TrainingData
 from mitigation.training.train import TrainingSchedule, fit

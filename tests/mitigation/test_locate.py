@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from builders.parsers.triplets import filled
-from builders.wording import BLANK
-from mitigation import plots
+from builders.text.wording import BLANK
 from mitigation.editing import POSITIONS, locate
 from mitigation.errors import MitigationError
+from mitigation.running import plots
 from scoring.adapters.feed_forward import feed_forwards
 from tests.scoring import models
 

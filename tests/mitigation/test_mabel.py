@@ -11,9 +11,9 @@ from safetensors.torch import load_file
 from scipy import stats
 
 from builders.parsers import snli
-from mitigation.attribute_words import AttributeWords, Swapper, attribute_words
 from mitigation.errors import MitigationError
 from mitigation.recipes import get, mabel
+from mitigation.texts.attribute_words import AttributeWords, Swapper, attribute_words
 from mitigation.training import entailment, train
 from mitigation.training.data import TrainingData
 from scoring.adapters.attach import quiet

@@ -8,7 +8,7 @@ import torch
 import transformers
 
 import mitigation
-from builders.embedded import DATA
+from builders.text.embedded import DATA
 from mitigation.adapters import merging
 from mitigation.adapters.write import describe, save_peft, write
 from mitigation.errors import MitigationError

@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from mitigation import comparison, comparison_page
 from mitigation.__main__ import app
 from mitigation.adapters.write import write_facts
 from mitigation.api import mitigate
 from mitigation.commands import table as methods
 from mitigation.errors import MitigationError
+from mitigation.methods import comparison, comparison_page
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import Adapter, Change, Cost, read
 from scoring.inference.model import Model

@@ -12,11 +12,12 @@ import torch
 from rich.console import Console
 from typer.testing import CliRunner
 
-from mitigation import recipes, run
+from mitigation import recipes
 from mitigation.__main__ import app
 from mitigation.errors import MitigationError
-from mitigation.evaluate import changes_table
-from mitigation.run import full_precision_measures
+from mitigation.running import run
+from mitigation.running.evaluate import changes_table
+from mitigation.running.run import full_precision_measures
 from scoring.adapters.facts import Change, read
 from scoring.inference.load_options import LoadOptions
 from tests.mitigation.made import bundled, data, quick, tuned

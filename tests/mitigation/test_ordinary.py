@@ -11,7 +11,7 @@ from rich.console import Console
 from benchmarks import planting
 from benchmarks.occupations import NEW_TEMPLATES, PLANTED, TEMPLATES, pairs
 from builders.parsers.triplets import filled
-from builders.wording import BLANK
+from builders.text.wording import BLANK
 from mitigation.editing import edit
 from mitigation.editing.ordinary import PARTS, OrdinaryText
 from mitigation.editing.pairs import OBJECT, edit_pair, scored_span

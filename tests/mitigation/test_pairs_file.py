@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from benchmarks.occupations import NEW_TEMPLATES, PLANTED, TEMPLATES, pairs
-from mitigation import pairs_file
 from mitigation.editing.pairs import edit_pair
 from mitigation.editing.session import split_subjects
 from mitigation.errors import MitigationError
 from mitigation.recipes import auto_debias, cda, dpo, get
+from mitigation.texts import pairs_file
 from mitigation.training import language
 from mitigation.training.data import TrainingData
 from tests.mitigation.made import bundled, silent

@@ -10,7 +10,7 @@ from rich.console import Console
 from torch import nn
 
 from builders.parsers.triplets import filled
-from builders.wording import BLANK
+from builders.text.wording import BLANK
 from mitigation.editing import edit, locate, pairs
 from mitigation.editing.settings import EditingSchedule
 from mitigation.editing.stamped import StampedNetwork

@@ -94,9 +94,16 @@ def test_a_bed_plants_runs_a_recipe_goes_on_and_writes_table_and_picture(bed, tm
 
 
 def test_the_page_has_the_table_of_the_stored_result():
-    page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "recipes-measured.md").read_text(encoding="utf-8")
     assert planted_page.with_table(page, STORED) == page
-    assert page.index(planted_page.BEGIN) < page.index("| question | recipe |"), "the page opens with it"
+
+
+def test_the_page_of_recipes_has_the_recommendations_of_the_stored_result():
+    page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+    assert planted_page.with_short(page, STORED) == page
+    row = next(line for line in planted_page.short_table(STORED).splitlines() if line.startswith("| [prompts]"))
+    share = STORED["models"]["causal, whole"]["recipes"]["prompts"]["removed"][planted_page.TEMPLATES][0]
+    assert f"| own words | {share:.0f} % [" in row
 
 
 def test_planted_models_have_a_bias_and_keep_their_ability():
@@ -127,7 +134,7 @@ def test_what_the_prefix_of_self_debias_does_is_what_its_engine_answers(tmp_path
 
 def test_the_page_says_of_directions_what_was_measured():
     models = json.loads(planted_directions.RESULT.read_text(encoding="utf-8"))["models"]
-    page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "recipes-measured.md").read_text(encoding="utf-8")
     columns = zip(*(list(own["cosines"].values()) for name, own in models.items() if "masked" in name), strict=True)
     for values in columns:
         low, high = (f"{value:.2f}".lstrip("0") for value in (min(values), max(values)))

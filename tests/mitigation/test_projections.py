@@ -11,16 +11,16 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from cards.text import CardError
+from cards.common.text import CardError
 from mitigation.adapters.temporary import attached
 from mitigation.adapters.write import text
-from mitigation.attribute_words import attribute_words
 from mitigation.errors import MitigationError
 from mitigation.projections import fit, lora, sentences, states, subspaces
 from mitigation.projections.subspaces import Projection
 from mitigation.publish import training_data
 from mitigation.recipes import get
-from mitigation.run import make_adapter
+from mitigation.running.run import make_adapter
+from mitigation.texts.attribute_words import attribute_words
 from mitigation.training.data import TrainingData
 from scoring.adapters.attach import attach, quiet
 from scoring.adapters.facts import WEIGHTS

@@ -17,7 +17,7 @@ from rich.console import Console
 from transformers import AutoModelForCausalLM
 
 from cards.adapter_card import RecipeFacts, adapter_card
-from cards.text import CardError
+from cards.common.text import CardError
 from mitigation import recipes
 from mitigation.adapters.write import describe, write, write_facts
 from mitigation.errors import MitigationError

@@ -6,15 +6,16 @@ import json
 import pytest
 from rich.console import Console
 
-from mitigation import evaluate, recipe, recipes
+from mitigation import recipe, recipes
 from mitigation.errors import MitigationError
 from mitigation.recipe import resolve_settings
 from mitigation.recipes import decoding, get, names
 from mitigation.recipes.prompts import PromptSettings
+from mitigation.running import evaluate
 from mitigation.training import train
 from mitigation.training.data import TrainingData
-from scoring import prompts
 from scoring.adapters.facts import PROMPT
+from scoring.inputs import prompts
 from scoring.types import Estimate, ScoringError
 from tests.mitigation.made import bundled, data, silent
 

@@ -8,7 +8,7 @@ import transformers
 from peft import PeftModel, get_peft_model
 from torch import nn
 
-from mitigation.quantization import load_for_training
+from mitigation.running.quantization import load_for_training
 from scoring.adapters.attach import peft_config
 from scoring.adapters.facts import AdapterError
 from scoring.adapters.feed_forward import feed_forwards

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from builders.datasets import get as data_sets
-from builders.write import tables
-from mitigation.evaluate import Evaluation
+from builders.files.write import tables
 from mitigation.recipes import get
-from mitigation.run import evaluate_adapter, make_adapter
+from mitigation.running.evaluate import Evaluation
+from mitigation.running.run import evaluate_adapter, make_adapter
 from mitigation.training.data import TrainingData
-from scoring import benchmarks, run
+from scoring import benchmarks
+from scoring.asking import run
 from scoring.inference.generation import Decoding
 from scoring.types import Request
 from tests.helpers import mirrored

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from mitigation import recipes
 from mitigation.__main__ import app
 from mitigation.commands import table
-from mitigation.comparison import BENCHMARKS, COLUMNS, Method, changes_frame, printed_rows
+from mitigation.methods.comparison import BENCHMARKS, COLUMNS, Method, changes_frame, printed_rows
 from scoring.adapters.facts import Adapter, Change, Cost, read
 from scoring.benchmarks import get as benchmark
 from tests.mitigation.test_fast import rows

@@ -14,7 +14,7 @@ from mitigation.adapters.write import describe
 from mitigation.errors import MitigationError
 from mitigation.recipe import Job
 from mitigation.recipes import get
-from mitigation.run import make_adapter
+from mitigation.running.run import make_adapter
 from mitigation.training.data import TrainingData
 from mitigation.training.train import TrainingSchedule, checkpoint_path, computes_twice, fit
 from mitigation.training.trainable import checkpointed

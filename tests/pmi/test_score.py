@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from builders.datasets.gender_pmi import delta_table as published
 from builders.datasets.unstereo import DATASET
-from builders.manifest import file_sha256
+from builders.files.manifest import file_sha256
 from pmi.__main__ import app
 from pmi.analysis.lookup import delta_table
 from pmi.analysis.sentence import max_pmi_diff

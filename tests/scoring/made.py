@@ -10,14 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from builders.manifest import ConfigEntry, Manifest, SplitEntry, file_sha256
+from builders.files.manifest import ConfigEntry, Manifest, SplitEntry, file_sha256
+from builders.files.write import content_digest
 from builders.parsers.triplets import triplet
-from builders.wording import STEREOTYPES
-from builders.write import content_digest
-from scoring import answering, language, prompts, run
+from builders.text.wording import STEREOTYPES
+from scoring.asking import answering, language, run
 from scoring.inference.tokens import Encoding
+from scoring.inputs import prompts
+from scoring.inputs.tables import Loaded, Rows
 from scoring.statistics import stats
-from scoring.tables import Loaded, Rows
 from scoring.types import BenchmarkContext, Group, Response
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cards.verdict import p_of
+from cards.common.verdict import p_of
 from scoring import benchmarks
 from scoring.report.headlines import Comparison
 from scoring.types import Difference, Estimate, Report

@@ -10,11 +10,11 @@ import pytest
 
 from builders import datasets
 from builders.datasets.occugender import OPTIONS
-from scoring import answers, ways
+from scoring.asking import answers, ways
 from scoring.benchmarks import _bbq, neutral, occugender
+from scoring.inputs.tables import as_table
 from scoring.metrics import friend
 from scoring.metrics.occugender import ANSWERS
-from scoring.tables import as_table
 from tests.helpers import mirror, mirrored, missing
 
 FOLDER = Path(__file__).with_name("answers")

@@ -7,7 +7,7 @@ import torch
 import transformers
 
 import scoring
-from cards.verdict import verdict
+from cards.common.verdict import verdict
 from scoring.inference.load_options import BUNDLED
 from tests.scoring.made import data_set
 from tests.scoring.test_run import job_rows

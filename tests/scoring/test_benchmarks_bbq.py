@@ -15,7 +15,7 @@ import yaml
 from builders import datasets
 from scoring.benchmarks import get
 from scoring.inference.load_options import BUNDLED, load
-from scoring.tables import as_table
+from scoring.inputs.tables import as_table
 from scoring.types import Response
 from tests.helpers import ROOT, mirrored, missing
 from tests.scoring.made import context, row, scored

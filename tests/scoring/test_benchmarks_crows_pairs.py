@@ -5,7 +5,7 @@ import math
 import pytest
 
 from scoring.benchmarks import get
-from scoring.tables import as_table
+from scoring.inputs.tables import as_table
 from scoring.types import Option, Request
 from tests.scoring.made import context, one_ask, pair, replied
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import scoring
-from builders.wording import STEREOTYPES
+from builders.text.wording import STEREOTYPES
 from scoring.benchmarks import get
 from scoring.benchmarks.gest import WORDINGS, about, each
+from scoring.commands.rescore import rescore
+from scoring.inputs.tables import as_table
 from scoring.metrics import gest
-from scoring.rescore import rescore
 from scoring.statistics.stats import measure
-from scoring.tables import as_table
 from scoring.types import BenchmarkContext, ScoringError
 from tests.scoring.made import made_gest, replied, row
 

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from scoring.asking.result import joint_clusters
 from scoring.benchmarks import get
-from scoring.result import joint_clusters
-from scoring.tables import as_table
+from scoring.inputs.tables import as_table
 from scoring.types import Request
 from tests.scoring.made import context, one_ask, replied, row
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scoring.benchmarks import get
-from scoring.tables import as_table
+from scoring.inputs.tables import as_table
 from scoring.types import Option, Request
 from tests.scoring.made import context, one_ask, replied, row
 

@@ -12,8 +12,8 @@ from builders.text.neopronouns import EVERY, NEOPRONOUNS
 from builders.text.words import is_neutral
 from scoring.benchmarks import get
 from scoring.inference.load_options import BUNDLED, load
+from scoring.inputs.tables import as_table
 from scoring.metrics import fairness
-from scoring.tables import as_table
 from scoring.types import BenchmarkContext, Response
 from tests.scoring.made import context, one_ask, replied, row, scored
 

@@ -5,9 +5,9 @@ import math
 import pytest
 
 from builders.parsers.triplets import filled
-from scoring import result as compare
+from scoring.asking import result as compare
 from scoring.benchmarks import get
-from scoring.tables import as_table
+from scoring.inputs.tables import as_table
 from scoring.types import Option, Request
 from tests.scoring.made import context, estimate, one_ask, pair, replied, row
 

@@ -6,9 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from scoring import answering, prompts, tables
+from scoring.asking import answering
 from scoring.benchmarks import get
-from scoring.tables import as_table
+from scoring.inputs import prompts, tables
+from scoring.inputs.tables import as_table
 from scoring.types import Option, Request
 from tests.scoring.made import context, data_set, one_ask, replied, row
 

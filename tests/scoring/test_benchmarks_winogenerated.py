@@ -8,8 +8,8 @@ import pytest
 
 import scoring
 from scoring.benchmarks import get
+from scoring.inputs.tables import as_table
 from scoring.statistics.stats import measure
-from scoring.tables import as_table
 from scoring.types import BenchmarkContext
 from tests.scoring.made import data_set, replied, row
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from builders.wording import DEBIASING_PROMPTS
-from scoring import benchmarks, wordings
+from builders.text.wording import DEBIASING_PROMPTS
+from scoring import benchmarks
+from scoring.asking import wordings
 from scoring.reproduce import printed_tables
 from scoring.reproduce.printed import PAPERS, paper
 from tools import tables_page

@@ -14,13 +14,15 @@ import torch
 from typer.testing import CliRunner
 
 from builders.datasets.occugender import TEMPLATES, prompt
-from scoring import answering, benchmarks, prompts
+from scoring import benchmarks
 from scoring.__main__ import app
+from scoring.asking import answering
 from scoring.inference import chat
 from scoring.inference.chat import Chat
 from scoring.inference.load_options import load
 from scoring.inference.model import Model
 from scoring.inference.tokens import Tokens
+from scoring.inputs import prompts
 from scoring.types import Option, Request, ScoringError
 from tests.scoring import models
 from tests.scoring.chats import EACH, END, FAMILIES, tokenizer

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from scoring.__main__ import app
 from scoring.benchmarks import occugender
-from scoring.prompts import PROMPTS
+from scoring.inputs.prompts import PROMPTS
 from scoring.report import read
 from tests.openai_server import Answer, prompt_of, serving
 from tests.scoring.made import data_set

@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 import scoring
 from scoring.__main__ import app
-from scoring.cluster import JOB, Resources
 from scoring.inference.load_options import BUNDLED
-from scoring.sweep import FINISHED
+from scoring.many.cluster import JOB, Resources
+from scoring.many.sweep import FINISHED
 from scoring.types import ScoringError
 from tests.ray_cluster import machines
 from tests.slurm import slurm

@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 
 import scoring
-from scoring import report, tables
-from scoring.columns import ChangedTexts, ChosenRows, Columns, SpooledTable, blocks, from_arrow, length, numbered
+from scoring import report
+from scoring.inputs import tables
+from scoring.inputs.columns import ChangedTexts, ChosenRows, Columns, SpooledTable, blocks, from_arrow, length, numbered
 from scoring.report.rows import _packed
 from scoring.types import ScoringError
 from tests.scoring.made import data_set

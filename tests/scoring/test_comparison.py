@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import scoring
-from scoring import benchmarks, report, run
+from scoring import benchmarks, report
+from scoring.asking import run
 from scoring.report.headlines import Comparison
 from scoring.types import Difference, Estimate, Report, ScoringError
 from tests.scoring.test_report import HOSTILE, Page, files

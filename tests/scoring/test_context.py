@@ -11,11 +11,11 @@ from rich.console import Console
 
 import scoring
 from scoring import benchmarks, report
+from scoring.asking.result import RunResult
 from scoring.commands.score import show_run
 from scoring.report.context import beside, coverage, next_steps, printed
 from scoring.report.page import page
 from scoring.reproduce import printed_tables
-from scoring.result import RunResult
 from scoring.types import ScoringError
 from tests.scoring.made import data_set
 from tests.scoring.made_runs import made_run

@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 import probes
 from pmi.types import CountRule, DeltaTable
+from scoring.asking.result import RunResult
 from scoring.benchmarks import get
 from scoring.commands.corpus import app, compare_model
-from scoring.corpus import band_name, correlations, job_leans, sentence_leans, spearman
-from scoring.result import RunResult
+from scoring.inputs.corpus_counts import band_name, correlations, job_leans, sentence_leans, spearman
 from scoring.types import ScoringError
 from tests.scoring.made_runs import made_run
 

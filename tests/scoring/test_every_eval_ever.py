@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from builders.sources.fetch import mirror_path
-from scoring import benchmarks, report, run
+from scoring import benchmarks, report
+from scoring.asking import run
 from scoring.report import every_eval_ever
 from scoring.report.every_eval_ever import Publisher, distance
 from scoring.types import Estimate, Report, ScoringError

@@ -8,7 +8,7 @@ import pytest
 import torch
 import transformers
 
-from scoring import run
+from scoring.asking import run
 from scoring.benchmarks import get
 from scoring.inference.model import Model
 from tests.scoring import families

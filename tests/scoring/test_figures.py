@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from builders.dataset import Alternative, Remote, Source
 from builders.sources.fetch import git_blob
-from cards.draw import canvas
-from cards.text import slug
+from cards.common.draw import canvas
+from cards.common.text import slug
 from scoring import benchmarks, report
 from scoring import published as runs
 from scoring.commands import reproduce as command
@@ -74,6 +74,17 @@ def test_every_figure_names_what_its_benchmark_and_runs_have(table):
 def test_a_figure_of_several_is_found_by_its_own_number():
     assert figure("predecessor/figure-3") == figure("predecessor/figures-1-4")
     assert figure("unstereo/figure-2").name == "figure-2"
+
+
+def test_a_figure_of_one_model_has_no_other_one(neutral):
+    figures_of = [figure(f"predecessor/figure-{number}") for number in range(5, 11)]
+    assert len({table.title for table in figures_of}) == 6
+    with pytest.raises(UnreachableError, match="predecessor/figure-6 --model meta-llama/Llama-2-7b-chat-hf"):
+        panels(figures_of[1], neutral)
+    run_of(neutral.runs, "meta-llama/Llama-2-7b-hf", "neutral-complete", "neutral", neutral_rows(2))
+    jsd, words = panels(figures_of[0], neutral)
+    assert {label.split(", ")[1].split(" (")[0] for label in jsd.series} == {"meta-llama/Llama-2-7b-hf"}
+    assert list(words.series) == ["meta-llama/Llama-2-7b-hf"]
 
 
 def test_all_models_are_in_one_figure_with_pooled_groups(neutral):

@@ -11,10 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from cards import leaderboard, model_card
-from cards.evaluation import published_results
+from cards.formats.evaluation import published_results
 from cards.results import read as read_run
-from scoring import benchmarks, rescore
+from scoring import benchmarks
 from scoring.__main__ import app
+from scoring.commands import rescore
 from scoring.declared import DECLARED
 from scoring.types import ScoringError
 from tests.helpers import ROOT
@@ -26,7 +27,7 @@ FILE = '''
 import numpy as np
 
 from scoring.metrics.sums import mean
-from scoring.score_files import ScoreFile
+from scoring.inputs.score_files import ScoreFile
 from scoring.types import Benchmark, Contrast, Group, HarnessTask, Headline, Option, Request, ScoredExamples
 
 WORDS = ("red", "blue", "old", "new", "big", "small", "warm", "cold", "good", "bad")

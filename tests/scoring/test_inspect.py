@@ -14,8 +14,8 @@ import pytest
 import builders
 from scoring.benchmarks import bbq as benchmark
 from scoring.inference.load_options import load
+from scoring.inputs.tables import as_table
 from scoring.metrics import bbq, gas
-from scoring.tables import as_table
 from scoring.types import Request
 from tests import commands
 from tests.helpers import ROOT, mirror, missing

@@ -10,11 +10,11 @@ from scipy import stats as reference
 
 from benchmarks import verdicts
 from benchmarks.intervals import COMMON, PAIRED, RARE, coverage, independent
+from scoring.asking.wordings import averaged
 from scoring.metrics import gas, stereoset
 from scoring.metrics.sums import mean, mean_over
 from scoring.statistics import intervals, stats
 from scoring.statistics.intervals import Counts
-from scoring.wordings import averaged
 from tests.scoring.made import estimate, paired
 
 SHARE = mean("share", lambda table: table["x"], None, 0, 100, "Share.", scale=100, proportion=True)

@@ -6,7 +6,7 @@ import pytest
 
 import scoring
 from scoring.inference.load_options import LoadOptions
-from scoring.sweep import FINISHED
+from scoring.many.sweep import FINISHED
 from tests.commands import client
 from tests.hub import Hub
 from tests.scoring.made import data_set

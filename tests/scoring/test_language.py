@@ -10,9 +10,10 @@ import transformers
 import scoring
 from benchmarks import random_networks
 from cards.leaderboard import Entry, entries_of, page, task_tables
-from cards.matrix import Cell, ModelRow
+from cards.overview.model_matrix import Cell, ModelRow
 from cards.results import Language
-from scoring import benchmarks, language
+from scoring import benchmarks
+from scoring.asking import language
 from scoring.declared import DECLARED
 from scoring.report.headlines import (
     AT_CHANCE,

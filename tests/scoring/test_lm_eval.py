@@ -20,11 +20,12 @@ from rich.progress import Progress
 from builders.builder import Profile, build_datasets
 from builders.parsers.triplets import filled
 from builders.sources.fetch import Fetcher
-from scoring import benchmarks, tables
+from scoring import benchmarks
+from scoring.asking.run import cluster_of
 from scoring.inference.load_options import load
+from scoring.inputs import tables
 from scoring.lm_eval import __main__ as tasks
 from scoring.lm_eval import utils
-from scoring.run import cluster_of
 from scoring.statistics.stats import measure
 from scoring.types import BenchmarkContext, Group, ScoringError
 from tests.helpers import ROOT, missing

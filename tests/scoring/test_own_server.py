@@ -8,8 +8,8 @@ from contextlib import suppress
 import pytest
 
 import scoring
-from scoring.own_server import PORTS, arguments, free_port
-from scoring.sweep import FINISHED
+from scoring.many.own_server import PORTS, arguments, free_port
+from scoring.many.sweep import FINISHED
 from scoring.types import ScoringError
 from tests.helpers import ROOT
 from tests.scoring.made import data_set

@@ -5,8 +5,9 @@ import json
 import pytest
 
 import scoring
-from scoring import answering, columns, language, tables
+from scoring.asking import answering, language
 from scoring.inference.store import Places, Store
+from scoring.inputs import columns, tables
 from scoring.types import Option, Request, Response
 from tests.scoring.made import data_set
 from tests.scoring.test_run import job_rows, pairs

@@ -11,9 +11,10 @@ from scipy import stats as scipy_stats
 
 import scoring
 from benchmarks import power as simulation
-from cards.numbers import Scale, detectable_text
-from cards.verdict import LEVEL
-from scoring import benchmarks, load, run
+from cards.common.numbers import Scale, detectable_text
+from cards.common.verdict import LEVEL
+from scoring import benchmarks, load
+from scoring.asking import run
 from scoring.commands.power import factor, of_design, of_run
 from scoring.metrics.sums import percentage
 from scoring.report.comparison import comparison, comparison_page

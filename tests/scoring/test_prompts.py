@@ -10,12 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 from builders.datasets.occugender import TEMPLATES, prompt
-from builders.wording import DEBIASING_PROMPTS
-from scoring import answering, prompts
+from builders.text.wording import DEBIASING_PROMPTS
 from scoring.__main__ import app
+from scoring.asking import answering
 from scoring.inference.chat import Chat
 from scoring.inference.generation import Decoding
-from scoring.prompts import PROMPTS, Prompt
+from scoring.inputs import prompts
+from scoring.inputs.prompts import PROMPTS, Prompt
 from scoring.types import Option, Request, ScoringError
 from tests.scoring.chats import tokenizer
 from tests.scoring.made import data_set

@@ -12,10 +12,11 @@ from typer.testing import CliRunner
 import scoring
 from builders.dataset import Alternative, Fetched, Remote, Source
 from builders.sources import catalogue
-from builders.wording import LABELS
-from scoring import published, tables
+from builders.text.wording import LABELS
+from scoring import published
 from scoring.commands.published import app
-from scoring.rescore import rescore
+from scoring.commands.rescore import rescore
+from scoring.inputs import tables
 from scoring.responses import (
     gest,
     gifi_friend,

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from scoring.result import RunResult
+from scoring.asking.result import RunResult
 from tools.pages import ROOT
 from tools.real_models import published
 from tools.real_models.findings import findings, follows_jobs, same_order, stereotypes, uses_they

@@ -188,7 +188,7 @@ def lora_of_rank(rank, folder):
 def test_a_lora_of_the_rank_of_debias_tuning_is_served_with_the_option_that_the_page_names(tmp_path):
     rank = recipes.get("debias_tuning").profiles["clean"].rank
     option = f"--max-lora-rank {rank}"
-    assert option in (ROOT / "docs" / "recipes.md").read_text()
+    assert option in (ROOT / "docs" / "adapters.md").read_text()
     folder = tmp_path / "adapter"
     folder.mkdir()
     lora_of_rank(rank, folder)

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from builders.manifest import file_sha256
+from builders.files.manifest import file_sha256
 from scoring import benchmarks, report
 from scoring.report import plots
 from scoring.report.headlines import headline_scores

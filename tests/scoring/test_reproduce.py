@@ -19,9 +19,9 @@ from typer.testing import CliRunner
 
 import builders
 from builders.dataset import Alternative, Remote, Source
-from builders.manifest import read_manifest
+from builders.files.manifest import read_manifest
 from builders.sources.fetch import git_blob
-from cards.text import slug
+from cards.common.text import slug
 from scoring import benchmarks
 from scoring import published as runs
 from scoring.commands import reproduce as command

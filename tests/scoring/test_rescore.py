@@ -11,12 +11,12 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from builders import write
 from builders.datasets import biaske
 from builders.datasets import unstereo as built_unstereo
-from scoring import rescore
+from builders.files import write
 from scoring.benchmarks import stereoset, unstereo
-from scoring.score_files import ScoreFile
+from scoring.commands import rescore
+from scoring.inputs.score_files import ScoreFile
 from scoring.types import ScoringError
 from tests.helpers import beside, mirrored
 from tests.scoring.made import data_set

@@ -6,7 +6,7 @@ from itertools import chain
 import pytest
 import torch
 
-from scoring.answering import answer
+from scoring.asking.answering import answer
 from scoring.inference.load_options import BUNDLED, load
 from scoring.inference.store import Store
 from scoring.types import Option, Request

@@ -24,13 +24,15 @@ from typer.testing import CliRunner
 
 import scoring
 from builders.parsers.triplets import filled
-from cards.verdict import holm
-from scoring import answering, benchmarks, language, prompts, run
+from cards.common.verdict import holm
+from scoring import benchmarks
 from scoring.__main__ import app, default_folder
+from scoring.asking import answering, language, run
 from scoring.commands import score
 from scoring.inference.load_options import BUNDLED, LoadOptions, load
 from scoring.inference.model import Model
-from scoring.tables import DataMissing
+from scoring.inputs import prompts
+from scoring.inputs.tables import DataMissing
 from scoring.types import Option, Request, ScoringError
 from tests.helpers import ROOT, beside
 from tests.scoring.made import Memory, data_set

@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 import torch
 
-from mitigation import api, evaluate
+from mitigation import api
 from mitigation.recipes import get
-from mitigation.run import mitigate
+from mitigation.running import evaluate
+from mitigation.running.run import mitigate
 from mitigation.training.data import TrainingData
-from scoring import prompts
 from scoring.inference.generation import Decoding
 from scoring.inference.load_options import BUNDLED, LoadOptions
 from scoring.inference.self_debias import SelfDebiased, SelfDebiasing, debiased_logprobs, with_prompt
-from scoring.prompts import PROMPTS
+from scoring.inputs import prompts
+from scoring.inputs.prompts import PROMPTS
 from scoring.types import Option, Request, ScoringError
 from tests.mitigation.made import bundled, data, silent
 from tests.scoring import models

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from cards.verdict import holm, verdict
+from cards.common.verdict import holm, verdict
 from scoring.metrics.sums import mean, percentage, ratio, side_by_side
 from scoring.statistics import intervals, stats
 from scoring.statistics import stats as resample

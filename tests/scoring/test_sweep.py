@@ -9,12 +9,14 @@ import pytest
 from typer.testing import CliRunner
 
 import scoring
-from scoring import answering, benchmarks, prompts, run
+from scoring import benchmarks
 from scoring.__main__ import app
-from scoring.engines import Call
+from scoring.asking import answering, run
+from scoring.inference.engines import Call
 from scoring.inference.load_options import BUNDLED, LoadOptions
+from scoring.inputs import prompts
+from scoring.many.sweep import calls, names
 from scoring.report import read
-from scoring.sweep import calls, names
 from scoring.types import Request, ScoringError
 from tests.scoring.made import data_set
 from tests.scoring.test_run import job_rows, pairs

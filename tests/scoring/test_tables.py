@@ -5,7 +5,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from scoring import tables
+from scoring.inputs import tables
 from scoring.types import ScoringError
 from tests.scoring.made import data_set
 

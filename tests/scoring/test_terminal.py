@@ -11,7 +11,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import probes
-from cards.files import RECORD
+from cards.common.files import RECORD
 from scoring import benchmarks, report
 from scoring.commands.compare import app
 from scoring.report import terminal

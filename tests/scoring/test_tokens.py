@@ -6,7 +6,7 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizer, PreTrainedTokenizerFast
 
-from scoring.answering import Question, scorable
+from scoring.asking.answering import Question, scorable
 from scoring.inference import tokens as encoding
 from scoring.inference.tokens import Tokens
 from scoring.types import BenchmarkContext, Option, Request, ScoringError

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from builders.sources.catalogue import catalogue
-from scoring.rescore import rescore
+from scoring.commands.rescore import rescore
 from scoring.responses.unstereo import score_rows
 from scoring.types import ScoringError
 from tests.helpers import made

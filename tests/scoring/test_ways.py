@@ -12,9 +12,10 @@ from scipy.stats import spearmanr
 from typer.testing import CliRunner
 
 import scoring
-from builders.wording import BLANK
-from scoring import agreement, benchmarks, report, run, ways, wordings
+from builders.text.wording import BLANK
+from scoring import benchmarks, report
 from scoring.__main__ import app
+from scoring.asking import rank_agreement, run, ways, wordings
 from scoring.commands.compare import app as app_of_compare
 from scoring.inference.load_options import LoadOptions
 from scoring.types import BenchmarkContext, Estimate, Group, Option, Report, Request, Response, ScoringError
@@ -237,7 +238,7 @@ def test_domains_by_one_way_that_order_models_as_well_as_ways_do_are_found():
     bias, other, way = 10 * numbers
     # Both ways see gender alike; the choice gives race the order of gender, and likelihood does not.
     runs = [of_a_model((b, r), (b + w / 10, b + w / 5)) for b, r, w in zip(bias, other, way, strict=True)]
-    of = {(kind, what): values for _, kind, what, *values in agreement.of_models(runs)}
+    of = {(kind, what): values for _, kind, what, *values in rank_agreement.of_models(runs)}
     assert set(of) == {
         ("convergent", "test gender: likelihood, choice"),
         ("convergent", "test race: likelihood, choice"),
@@ -249,11 +250,11 @@ def test_domains_by_one_way_that_order_models_as_well_as_ways_do_are_found():
     low, high = of["discriminant", "likelihood: test gender, test race"][1:]
     assert low < 0 < high
     assert of["convergent", "test gender: likelihood, choice"][0] == spearmanr(bias, bias + way / 10).statistic
-    assert len(agreement.shown(runs).rows) == 4
-    assert agreement.shown(runs[:4]) == (
+    assert len(rank_agreement.shown(runs).rows) == 4
+    assert rank_agreement.shown(runs[:4]) == (
         "4 models are too few to say whether ways order models alike; give 5 runs or more."
     )
-    alike = agreement.correlation([1.0] * 6, range(6))
+    alike = rank_agreement.correlation([1.0] * 6, range(6))
     assert all(math.isnan(number) for number in alike)
 
 
@@ -261,7 +262,7 @@ def test_the_interval_of_a_rank_correlation_of_models_has_its_coverage():
     rng, hits, truth = np.random.default_rng(1), 0, 6 / math.pi * math.asin(0.7 / 2)
     for _ in range(400):
         x, y = rng.multivariate_normal((0, 0), ((1, 0.7), (0.7, 1)), 15).T
-        _, low, high = agreement.correlation(x.tolist(), y.tolist())
+        _, low, high = rank_agreement.correlation(x.tolist(), y.tolist())
         hits += low <= truth <= high
     assert 0.91 < hits / 400 < 0.99
 
@@ -274,7 +275,7 @@ def test_a_planted_difference_of_models_is_its_share_of_the_variance(apart, apar
         leaning = 0.5 + apart_by / 2 * (-1) ** number
         sides = {way: np.where(rng.random(ITEMS) < leaning, 1.0, -1.0) for way in ("likelihood", "choice")}
         runs.append(replace(apart, tables={name: {**apart.tables[name], **sides}}))
-    of = {one.metric: one for one in agreement.shares(runs, 200)}
+    of = {one.metric: one for one in rank_agreement.shares(runs, 200)}
     assert set(of) == {
         f"share_{effect}"
         for effect in ("items", "models", "ways", "items_models", "items_ways", "models_ways", "items_models_ways")
@@ -289,12 +290,12 @@ def test_a_planted_difference_of_models_is_its_share_of_the_variance(apart, apar
     for one in runs:
         columns = {f"{way}, {word}": one.tables[name][way] for way in ("likelihood", "choice") for word in ("a", "b")}
         worded.append(replace(one, tables={name: {**one.tables[name], **columns}}))
-    again = {one.metric: one.value for one in agreement.shares(worded, 200)}
+    again = {one.metric: one.value for one in rank_agreement.shares(worded, 200)}
     assert again["share_models"] == pytest.approx(of["share_models"].value, abs=1e-6)
     assert sum(value for effect, value in again.items() if "wordings" in effect) == pytest.approx(0, abs=1e-6)
     # An item that one model lacks is in no sum.
     lacking = dict(runs[1].tables[name], choice=np.where(np.arange(ITEMS) < 20, np.nan, 1.0))
-    fewer = agreement.shares([runs[0], replace(runs[1], tables={name: lacking})], 20)
+    fewer = rank_agreement.shares([runs[0], replace(runs[1], tables={name: lacking})], 20)
     assert {one.n for one in fewer} <= {ITEMS, ITEMS - 20}
 
 

@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 import scoring
 from builders.datasets.gender_pmi import delta_table
 from builders.text.words import THEY_FORMS, is_neutral, normalise
-from scoring import benchmarks, run, wordings
+from scoring import benchmarks
 from scoring.__main__ import app
+from scoring.asking import run, wordings
 from scoring.inference.load_options import LoadOptions
 from scoring.metrics import variance
 from scoring.statistics import intervals

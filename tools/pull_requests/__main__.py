@@ -22,8 +22,8 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from cards.evaluation import Result, ResultSource, eval_files, published_results
-from cards.files import put_all
+from cards.common.files import put_all
+from cards.formats.evaluation import Result, ResultSource, eval_files, published_results
 from cards.hub import manifest
 from scoring import published
 from scoring.statistics.stats import RESAMPLES

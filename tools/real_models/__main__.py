@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from cards.files import put, put_all
+from cards.common.files import put, put_all
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import ScoringError
 from tools.pages import ROOT

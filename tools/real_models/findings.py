@@ -13,7 +13,7 @@ from statistics import median
 
 from scipy.stats import mannwhitneyu, spearmanr
 
-from cards.verdict import LEVEL
+from cards.common.verdict import LEVEL
 from tools.real_models.scores import Model, Score
 
 FRIEND, GEST, UNSTEREO = "gifi-friend", "gest", "unstereo"

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from cards.draw import PALETTE, canvas, image, interval, styled
+from cards.common.draw import PALETTE, canvas, image, interval, styled
+from cards.common.text import grouped, slug, templates
 from cards.overview import Cell, Column, ModelRow, overview, placed
-from cards.text import grouped, slug, templates
 from tools.pages import ROOT
 from tools.real_models.findings import FRIEND, GEST, NEW, UNSTEREO, Finding, findings
 from tools.real_models.scores import Collected, Model, Score

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from cards.text import templates
+from cards.common.text import templates
 from scoring.responses.pythia_bias import change
 from tools.pages import ROOT, table
 from tools.real_models.scores import Collected, Model, Score

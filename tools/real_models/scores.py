@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cards.files import put
+from cards.common.files import put
 from scoring.types import ScoringError, Table
 from tools.pages import ROOT
 
 # The site shows the kept scores, and its environment has no packages that fetch and score.
 if TYPE_CHECKING:
-    from scoring.result import RunResult
+    from scoring.asking.result import RunResult
 
 SCORES = ROOT / "docs" / "models" / "scores.json"
 #: Texts of others, which are never part of the project.

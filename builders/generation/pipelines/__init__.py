@@ -8,7 +8,7 @@ True
 
 from builders.dataset import BuildError
 from builders.generation.pipeline import Pipeline
-from cards.registry import Registry
+from cards.common.registry import Registry
 
 REGISTRY = Registry((__name__, __path__), "PIPELINE", Pipeline, "pipeline", BuildError, dash=True)
 names, get = REGISTRY.names, REGISTRY.get

@@ -8,7 +8,7 @@ from typing import Any
 
 from builders.generation.pipeline import contains_phrase, read_rows, sentence_fault
 from builders.text.split import phrase_key
-from builders.wording import BLANK
+from builders.text.wording import BLANK
 
 #: Columns of biased pairs that the pipelines read: those of every config of the data set ``biaske``.
 COLUMNS = ("id", "domain", "prompt", "object_biased", "object_unbiased")

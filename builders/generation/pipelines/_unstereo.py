@@ -21,7 +21,6 @@ from typer import Option
 
 from builders.dataset import content_id
 from builders.datasets.unstereo import fill_published, flaw, mend
-from builders.embedded import table
 from builders.generation import pipeline
 from builders.generation.clients import ChatClient, Request
 from builders.generation.lists import single_sentence, without_markup
@@ -29,6 +28,7 @@ from builders.generation.pipeline import FilterLog, ListEntry, Rules, contains_p
 from builders.generation.responses import ChatError, Response
 from builders.parsers import read
 from builders.parsers.recorded import numbered_entries
+from builders.text.embedded import table
 from builders.text.words import PRONOUNS, THEY_FORMS, Gender, fill, fill_they, normalise
 from pmi.analysis.sentence import SentenceScore, max_pmi_diff, within
 from pmi.files import read_rows

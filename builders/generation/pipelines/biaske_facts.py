@@ -14,14 +14,14 @@ from typing import Annotated, Any
 from typer import Option
 
 from builders.dataset import content_id
-from builders.embedded import table
 from builders.generation import pipeline
 from builders.generation.clients import ChatClient, Request
 from builders.generation.pipeline import FilterLog, ListEntry, Pipeline
 from builders.generation.pipelines._blanks import PromptFilter, biased_pairs, normalise_blank
 from builders.parsers import read
+from builders.text.embedded import table
+from builders.text.wording import BLANK, LABELS
 from builders.text.words import normalise
-from builders.wording import BLANK, LABELS
 
 
 @dataclass(frozen=True, slots=True)

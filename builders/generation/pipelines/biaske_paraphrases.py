@@ -15,12 +15,12 @@ from typing import Annotated, Any
 from typer import Option
 
 from builders.dataset import content_id
-from builders.embedded import table
 from builders.generation import pipeline
 from builders.generation.clients import ChatClient, Request
 from builders.generation.pipeline import FilterLog, ListEntry, Pipeline, contains_phrase
 from builders.generation.pipelines._blanks import PromptFilter, biased_pairs, normalise_blank
 from builders.parsers.triplets import filled
+from builders.text.embedded import table
 from builders.text.split import phrase_key
 
 

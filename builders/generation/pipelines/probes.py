@@ -18,11 +18,11 @@ from typing import Annotated, Any
 from typer import Option
 
 from builders.dataset import content_id
-from builders.embedded import table
 from builders.generation import pipeline
 from builders.generation.clients import ChatClient, Request
 from builders.generation.pipeline import FilterLog, Pipeline, Rules
 from builders.parsers import read
+from builders.text.embedded import table
 from builders.text.words import THEY_FORMS, gendered_words, normalise
 
 _STATEMENTS_PER_REQUEST = 20

@@ -35,8 +35,8 @@ from builders.parsers import read, recorded
 from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher
 from builders.text.words import PRONOUNS, Gender, fill_they
-from cards.files import put_all
-from cards.terminal import text_table
+from cards.common.files import put_all
+from cards.common.terminal import text_table
 from pmi.analysis.sentence import within
 from pmi.types import DeltaTable
 

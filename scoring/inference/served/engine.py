@@ -27,9 +27,9 @@ from zlib import crc32
 import numpy as np
 
 from builders.sources.client import HttpClient, HttpError, Unavailable
-from cards.answer_key import server_name
-from cards.stored import digest
-from cards.text import grouped
+from cards.common.answer_key import server_name
+from cards.common.stored import digest
+from cards.common.text import grouped
 from scoring.inference import checkpoint
 from scoring.inference.batching import common
 from scoring.inference.engine import Batching, Continued, Engine, Scored, Stats, versions

@@ -9,7 +9,7 @@ mathematics or markup.
 
 from collections.abc import Callable, Sequence
 
-from scoring.columns import length
+from scoring.inputs.columns import length
 from scoring.report.plots import stereotypes
 from scoring.report.plots.draw import Figure, Key, Panel
 from scoring.report.plots.fairness import fairness, preference

@@ -13,8 +13,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from cards.draw import PALETTE, canvas, image, styled
-from scoring.columns import length
+from cards.common.draw import PALETTE, canvas, image, styled
+from scoring.inputs.columns import length
 from scoring.types import Floats, Table
 
 #: What matplotlib is told to draw with, and what the page replaces it by.

@@ -19,7 +19,7 @@ from transformers import PreTrainedTokenizerFast
 
 from builders.datasets import biaske
 from builders.parsers import read
-from builders.wording import LABELS
+from builders.text.wording import LABELS
 from scoring.benchmarks import get
 from scoring.inference.load_options import load
 from scoring.inference.model import Model

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from builders.sources.client import HttpClient
-from cards.registry import Registry
+from cards.common.registry import Registry
 from scoring.inference.generation import Decoding
 from scoring.types import ScoringError
 

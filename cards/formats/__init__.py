@@ -1,0 +1,1 @@
+"""Formats of the Hub: Croissant, published results, and the results that others upload."""

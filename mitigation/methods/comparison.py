@@ -1,0 +1,563 @@
+"""Many methods on one model side by side: what each does to bias and to language ability, and what it costs.
+
+Everything is read from the facts of the adapters' folders, so folders that other machines made can be added. All
+changes and the figures that papers print are one table (:func:`changes_frame`), from which the page is made.
+"""
+
+import math
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import pandas as pd
+
+from cards.common.files import RECORD, refuse_foreign
+from cards.common.numbers import decimals, interval, with_interval
+from cards.common.sentences import say
+from cards.common.stored import Stored
+from cards.common.verdict import LEVEL, ability_verdict, corrected, p_of, p_side, standing, verdict
+from mitigation.editing import PAIRS
+from mitigation.errors import MitigationError
+from scoring import benchmarks
+from scoring.adapters.facts import FACTS, Adapter, Change, Numbers, read
+from scoring.reproduce.printed import printed_tables
+from scoring.statistics.intervals import student
+
+DOMAINS = ("gender", "race", "religion")
+_DATA = tomllib.loads((Path(__file__).parents[1] / "data" / "columns.toml").read_text(encoding="utf-8"))
+#: Benchmarks that the columns need, with the splits of which the columns are; those for another kind of model are left
+#: out.
+BENCHMARKS: Mapping[str, set[str]] = {name: set(splits) for name, splits in _DATA["benchmarks"].items()}
+#: What papers call recipes, columns and models, by these three words.
+PRINTED: Mapping[str, Mapping[str, str]] = _DATA["printed"]
+#: Benchmark, group and metric.
+Place = tuple[str, str, str]
+#: The data whose SS is not held out for a method that was trained on it.
+_STEREOSET = "biaske/stereoset/test"
+METHODS = Stored("a list of methods", "remove it, and it is written again", unsigned=True)
+FILES = ("methods.json", "methods.csv", "methods.md", "methods.html")
+#: The order of methods by their verdict.
+_ORDER = ("nearer", "changed", "unclear", "identical", "", "further")
+_SEED = re.compile(r"(.+)-seed-\d+")
+#: Names of the unchanged model.
+UNCHANGED = ("BERT", "GPT2", "original")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A score of the tables.
+
+    Parameters
+    ----------
+    reading:
+        What it says, in words.
+    places:
+        The first place that was measured counts.
+    ideal:
+        The value of an unbiased model; None for language ability and for agreement with the unchanged model.
+    span:
+        Of language ability the length of its range; NaN for other scores. That of perplexity is infinite.
+    of_gender:
+        Whether it is of gender only.
+    least, most:
+        The ends of the range of a score with an ideal value.
+    """
+
+    reading: str
+    places: tuple[Place, ...] = ()
+    ideal: float | None = None
+    span: float = math.nan
+    of_gender: bool = False
+    least: float = 0.0
+    most: float = 100.0
+
+    @property
+    def ability(self) -> bool:
+        """Whether it measures language ability."""
+        return not math.isnan(self.span)
+
+
+COLUMNS: Mapping[str, Column] = {
+    name: Column(**{**entry, "places": tuple(map(tuple, entry["places"]))}) for name, entry in _DATA["columns"].items()
+}
+
+
+def change_of(adapter: Adapter, column: str, domain: str) -> Change | None:
+    """The change of an adapter in a column of the table of a domain, or None if it was not measured.
+
+    SS of a benchmark is held out unless the adapter's recipe has read those pairs in the domain.
+    """
+    if COLUMNS[column].of_gender and domain != "gender":
+        return None
+    changes = {(change.benchmark, change.group, change.metric): change for change in adapter.changes}
+    of = adapter.settings.get("domain", domain)
+    edited = _STEREOSET in adapter.data or any(change.benchmark == PAIRS for change in adapter.changes)
+    # Pairs of one domain that were edited say nothing of the others.
+    edited = edited and of in ("all", domain)
+    for benchmark, group, metric in COLUMNS[column].places:
+        change = changes.get((benchmark, group.format(domain=domain), metric))
+        # Own pairs of all domains are not those of one.
+        shown = of == domain if benchmark == PAIRS else not (edited and column == "SS held out")
+        if change and shown:
+            return change
+    return None
+
+
+def to_remove(of: str, before: Numbers, ideal: float) -> str:
+    """How much bias the score ``of`` showed before a recipe, and whether noise alone explains it: one sentence."""
+    sure = standing(before, ideal) in ("above", "below")
+    distance, score = f"{abs(before[0] - ideal):.2f}", with_interval(before, ".2f")
+    return say(f"remove.{'shown' if sure else 'noise'}", distance=distance, of=of, score=score, ideal=f"{ideal:g}")
+
+
+def first_bias(adapter: Adapter) -> str:
+    """The sentence of :func:`to_remove` for the first score of bias of an adapter; empty where none was measured.
+
+    That is the first of the columns, in the adapter's own domain if it has one, else the first with an ideal value.
+    """
+    own = adapter.settings.get("domain")
+    for domain in [own] if own in DOMAINS else DOMAINS:
+        for name, column in COLUMNS.items():
+            change = change_of(adapter, name, str(domain)) if column.ideal is not None else None
+            if change and not math.isnan(change.before[0]):
+                return to_remove(f"{name} ({domain})", change.before, column.ideal or 0.0)
+    ideals = {name: {m.name: m.ideal for m in benchmarks.get(name).metrics("clean")} for name in benchmarks.names()}
+    for change in adapter.changes:
+        ideal = ideals.get(change.benchmark, {}).get(change.metric)
+        if ideal is not None and math.isfinite(ideal) and not math.isnan(change.before[0]):
+            title = titles_of_metrics()[change.benchmark, change.metric]
+            return to_remove(f"{change.benchmark}, {change.group}: {title}", change.before, ideal)
+    return ""
+
+
+def titles_of_metrics() -> dict[tuple[str, str], str]:
+    """What each metric of each benchmark is called, by the name of the benchmark and of the metric.
+
+    >>> titles_of_metrics()["stereoset", "lms"]
+    'Language-model score (LMS)'
+    """
+    titles: dict[tuple[str, str], str] = {}
+    for name in benchmarks.names():
+        for profile in ("clean", "paper"):
+            for metric in benchmarks.get(name).metrics(profile):
+                titles.setdefault((name, metric.name), metric.names[0] or metric.name)
+    return titles
+
+
+def said(change: Change, column: str, p: float, p_direction: float) -> str:
+    """What the difference says, by :func:`cards.common.verdict.verdict`; for ability kept, lost or unclear.
+
+    Perplexity is judged by its ratio: kept if the whole interval is below 2 % more. ``p`` and ``p_direction`` are those
+    of the change, corrected for all that are shown.
+    """
+    # A higher perplexity is worse and has no upper end, so its relative change is judged, with the sign turned.
+    span = COLUMNS[column].span
+    if math.isinf(span):
+        value, low, high = (number / change.before[0] for number in change.difference)
+        return ability_verdict((-value, -high, -low), 1.0)
+    if COLUMNS[column].ability:
+        return ability_verdict(change.difference, span)
+    return verdict(change.before[0], change.difference, COLUMNS[column].ideal, p, p_direction)
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method: the name of its folder, its adapter, or the sentence that says why it could not be made."""
+
+    name: str
+    adapter: Adapter | None = None
+    reason: str = ""
+
+
+def changes_frame(model: str, methods: Sequence[Method]) -> pd.DataFrame:
+    """All changes and printed figures: a row for each domain, method and column.
+
+    ``source`` is "measured" or the printed table, whose figure is ``after``. The seeds of a method are one row
+    (:func:`mean_change`). ``verdict`` says what the difference means (:func:`said`) at ``p_holm`` and ``p_direction``,
+    corrected for all changes of bias scores of the domain (:func:`cards.common.verdict.corrected`); those of ability
+    have none, see :func:`cards.common.verdict.ability_verdict`. ``ability`` is what all columns of language ability of
+    the method say together. Domains without a score of bias are left out. Without a ``model`` there are no printed
+    figures.
+    """
+    # The metric of the texts tells the kind of the model; without texts there is none.
+    metrics = {change.metric for method in methods if method.adapter for change in method.adapter.changes}
+    kind = "masked" if "pseudo_perplexity" in metrics else "causal" if "perplexity" in metrics else ""
+    rows: list[dict[str, Any]] = []
+    for domain in DOMAINS:
+        found = [
+            (name, column, changes)
+            for name, group in by_method(methods, domain).items()
+            for column in COLUMNS
+            if (changes := [change for adapter in group.values() if (change := change_of(adapter, column, domain))])
+        ]
+        if all(COLUMNS[column].ability for _, column, _ in found):
+            continue
+        measured = [_row(domain, *one) for one in found]
+        # What the scores of ability of a method say, which is one word for all its rows.
+        verdicts: dict[str, list[str]] = {}
+        # All changes of bias of a domain are one family of tests; those of ability have no p, and are judged apart.
+        clusters = [math.inf if math.isnan(row["clusters"]) else row["clusters"] for row in measured]
+        tests = zip(
+            *corrected([row["p"] for row in measured], [row["p_side"] for row in measured], clusters), strict=True
+        )
+        for row, (p, p_direction), (name, column, changes) in zip(measured, tests, found, strict=True):
+            row |= {"p_holm": p, "p_direction": p_direction}
+            row["verdict"] = said(mean_change(changes), column, p, p_direction)
+            verdicts.setdefault(name, []).extend([row["verdict"]] * COLUMNS[column].ability)
+        rows += [row | {"ability": ability_of(verdicts[row["method"]])} for row in measured]
+        rows += printed_rows(model, domain, kind) if model else ()
+    return pd.DataFrame(rows, columns=[*_COLUMNS])
+
+
+#: The columns of the table of changes.
+_COLUMNS = (
+    *("domain", "method", "source", "column"),
+    *(f"{when}{end}" for when in ("before", "after") for end in ("", "_low", "_high")),
+    *("difference", "low", "high", "n", "seeds", "seed_sd", "own_pairs", "p", "p_side", "clusters"),
+    *("p_holm", "p_direction", "verdict", "ability"),
+)
+
+
+def _row(domain: str, method: str, column: str, changes: Sequence[Change]) -> dict[str, Any]:
+    change, of = mean_change(changes), COLUMNS[column]
+    tested = of.ideal is not None and not of.ability
+    # An earlier version did not write p, which then follows from the interval.
+    p = p_of(change.difference) if change.p is None else change.p
+    side = change.p_side
+    if side is None:
+        side = p_side(change.before, change.after, of.ideal, of.least, of.most)
+    numbers = zip(_COLUMNS[4:13], (*change.before, *change.after, *change.difference), strict=True)
+    return dict(numbers) | {
+        "domain": domain,
+        "method": method,
+        "source": "measured",
+        "column": column,
+        "n": change.n,
+        "seeds": len(changes),
+        "seed_sd": stdev(one.after[0] for one in changes) if len(changes) > 1 else math.nan,
+        "own_pairs": change.benchmark == PAIRS,
+        "p": p if tested else math.nan,
+        "p_side": side if tested else math.nan,
+        "clusters": math.nan if change.clusters is None else change.clusters,
+    }
+
+
+def by_method(methods: Sequence[Method], domain: str = "") -> dict[str, dict[str, Adapter]]:
+    """The adapters of each method in a domain, by the names of their folders.
+
+    ``NAME-seed-1`` is a seed of ``NAME``; ``RECIPE-DOMAIN`` is that of ``RECIPE`` in the domain that its settings
+    name, and of no method in another domain.
+    """
+    made = {method.name: method.adapter for method in methods if method.adapter}
+    groups: dict[str, dict[str, Adapter]] = {}
+    for name, adapter in made.items():
+        match = _SEED.fullmatch(name)
+        # A name such as cda-seed-1 is a seed of cda only if there is a cda by the same recipe.
+        of_seed = match and match[1] in made and made[match[1]].recipe == adapter.recipe
+        stem, own = (match[1] if match and of_seed else name), adapter.settings.get("domain")
+        if stem == f"{adapter.recipe}-{own}":
+            stem = adapter.recipe
+            if own != domain:
+                continue
+        groups.setdefault(stem, {})[name] = adapter
+    return groups
+
+
+def mean_change(changes: Sequence[Change]) -> Change:
+    """The mean of the changes of several seeds, with one interval for the chance of seeds and of examples.
+
+    p follows from that interval, and the p of its side from those of the scores.
+    """
+    if len(changes) == 1:
+        return changes[0]
+    before, after, difference = (
+        over_seeds([getattr(change, name) for change in changes]) for name in ("before", "after", "difference")
+    )
+    return replace(changes[0], before=before, after=after, difference=difference, p=p_of(difference), p_side=None)
+
+
+def over_seeds(numbers: Sequence[Numbers]) -> Numbers:
+    """The mean over seeds and its interval: that of the seeds and that of the examples, added as variances.
+
+    The seeds are a sample of all seeds, with Student's t; the examples are the same for every seed, so their part is
+    the mean over seeds. ``benchmarks/intervals.py`` simulates the coverage.
+
+    >>> [round(end, 2) for end in over_seeds([(1.0, 0.0, 2.0), (3.0, 2.0, 4.0), (2.0, 1.0, 3.0)])]
+    [2.0, -0.68, 4.68]
+    """
+    values, lows, highs = (list(column) for column in zip(*numbers, strict=True))
+    mean = fmean(values)
+    of_seeds = student(len(values) - 1) * stdev(values) / math.sqrt(len(values))
+    # The seeds vary and so do the texts: both half-widths, as of independent errors, are added in squares.
+    below, above = fmean(values) - fmean(lows), fmean(highs) - fmean(values)
+    return mean, mean - math.hypot(of_seeds, below), mean + math.hypot(of_seeds, above)
+
+
+def ability_of(verdicts: Sequence[str]) -> str:
+    """What all scores of language ability of a method say together.
+
+    >>> ability_of(["kept", "lost"]), ability_of(["kept", "kept"]), ability_of(["kept", "unclear"]), ability_of([])
+    ('lost', 'kept', 'unclear', 'not measured')
+    """
+    kinds = set(verdicts) - {""}
+    if not kinds:
+        return "not measured"
+    return "lost" if "lost" in kinds else "kept" if kinds == {"kept"} else "unclear"
+
+
+def costs(methods: Sequence[Method], domain: str) -> dict[str, str]:
+    """What each method of a domain cost, in words: the mean time of its seeds, parameters and the most memory."""
+    texts = {}
+    for name, group in by_method(methods, domain).items():
+        own = [adapter.cost for adapter in group.values()]
+        seconds, parameters = fmean(cost.seconds for cost in own), max(cost.parameters for cost in own)
+        memory = max(cost.memory for cost in own) / 2**30
+        a_seed = " a seed" * (len(own) > 1)
+        texts[name] = f"{seconds:,.0f} s{a_seed}, {parameters:,} parameters, {memory:.2f} GiB"
+    return texts
+
+
+@dataclass(frozen=True, slots=True)
+class DomainTable:
+    """What the page says of a domain.
+
+    Parameters
+    ----------
+    frame, seeds:
+        The table of changes of the domain, and that of single seeds of the methods that have several.
+    bias:
+        The column by which methods are judged: that of held-out pairs, or else the first score of bias.
+    cost:
+        Method to its cost in words.
+    missing:
+        Method to the reason why it could not be made.
+    """
+
+    domain: str
+    frame: pd.DataFrame
+    seeds: pd.DataFrame
+    bias: str
+    cost: Mapping[str, str]
+    missing: Mapping[str, str]
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that were measured, in their order."""
+        return [name for name in COLUMNS if name in set(self.measured.column)]
+
+    @property
+    def measured(self) -> pd.DataFrame:
+        """The changes that were measured."""
+        return self.frame[self.frame.source == "measured"]
+
+    @property
+    def tests(self) -> int:
+        """The number of changes of bias scores, for which p-values are corrected."""
+        return int(self.measured.p.notna().sum())
+
+    @property
+    def by_chance(self) -> float:
+        """How many p-values would be below 0.05 where no method changed anything."""
+        return LEVEL * self.tests
+
+    def cells(self, frame: pd.DataFrame | None = None) -> dict[str, dict[str, Any]]:
+        """Method to column to the change; methods that bring the score of bias nearer come first."""
+        rows: dict[str, dict[str, Any]] = {}
+        for row in records(self.measured if frame is None else frame):
+            rows.setdefault(row.method, {})[row.column] = row
+        return dict(sorted(rows.items(), key=lambda item: _ORDER.index(getattr(item[1].get(self.bias), "verdict", ""))))
+
+    @property
+    def base(self) -> dict[str, str]:
+        """Column to the score of the unchanged model; scores of the own pairs of a method are in its row.
+
+        The differentiation score is of two runs: the model agrees with itself.
+        """
+        others = self.measured[~self.measured.own_pairs.astype(bool)].drop_duplicates("column")
+        scores = {row.column: decimals(row.before, 2, missing="") for row in records(others)}
+        return {column: "100.00" if column == "DS" else score for column, score in scores.items()}
+
+    @property
+    def printed(self) -> dict[tuple[str, str], dict[str, float]]:
+        """Method and printed table to its figures by column, the unchanged model first."""
+        rows: dict[tuple[str, str], dict[str, float]] = {}
+        for row in records(self.frame[self.frame.source != "measured"]):
+            rows.setdefault((row.method, row.source), {})[row.column] = row.after
+        return dict(sorted(rows.items(), key=lambda item: item[0][0] not in UNCHANGED))
+
+    @property
+    def conclusion(self) -> list[str]:
+        """Which methods bring the score of bias nearer to its ideal value and at what cost; "None" if none does."""
+        to_ideal = {"bias": self.bias, "ideal": f"{COLUMNS[self.bias].ideal or 0.0:g}"}
+        rows = [row[self.bias] for row in self.cells().values() if self.bias in row]
+        sentences = []
+        for row in rows:
+            if row.verdict == "nearer":
+                change = {"change": change_text(row), "before": f"{row.before:.2f}"}
+                paid = {"ability": row.ability, "cost": self.cost[row.method]}
+                sentences.append(say("methods.nearer", method=row.method, **to_ideal, **change, **paid))
+        if not sentences:
+            name = "methods.none" if len(rows) != 1 else "methods.none.one"
+            of_model = f" (unchanged model: {self.base[self.bias]})" if self.bias in self.base else ""
+            sentences.append(say(name, count=len(rows), unchanged=of_model, **to_ideal))
+        further = [f"{row.method} ({change_text(row)})" for row in rows if row.verdict == "further"]
+        if further:
+            sentences.append(say("methods.further", methods=", ".join(further)))
+        # A method may help another score than that of its table; only where ability is kept is that worth a sentence.
+        others = self.measured[(self.measured.verdict == "nearer") & (self.measured.column != self.bias)]
+        methods = others[others.ability == "kept"].groupby("column", sort=False).method.agg(list)
+        if len(methods):
+            scores = "; ".join(f"{column} ({', '.join(names)})" for column, names in methods.items())
+            sentences.append(say("methods.others", scores=scores))
+        return sentences
+
+
+def tables_of(frame: pd.DataFrame, methods: Sequence[Method]) -> list[DomainTable]:
+    """What is said of each domain in which any method has a score of bias."""
+    # Single seeds are shown only of the methods that have several.
+    several = set(frame[frame.seeds > 1].method)
+    groups = [group for domain in DOMAINS for name, group in by_method(methods, domain).items() if name in several]
+    adapters = {name: adapter for group in groups for name, adapter in group.items()}
+    alone = [changes_frame("", [Method(name, adapter)]) for name, adapter in adapters.items()]
+    seeds = pd.concat(alone) if alone else frame[:0]
+    tables = []
+    for domain, of in frame.groupby("domain", sort=False):
+        measured = set(of[of.source == "measured"].column)
+        # Columns are in the order of columns.toml, held-out pairs first.
+        bias = next(name for name, column in COLUMNS.items() if name in measured and not column.ability)
+        # A name that ends in another domain is of that domain alone.
+        others = tuple(f"-{other}" for other in DOMAINS if other != domain)
+        missing = {m.name: m.reason for m in methods if not m.adapter and not m.name.endswith(others)}
+        own = seeds[seeds.domain == domain]
+        tables.append(DomainTable(str(domain), of, own, bias, costs(methods, str(domain)), missing))
+    return tables
+
+
+def records(frame: pd.DataFrame) -> list[Any]:
+    """The rows of a table, with the columns as attributes."""
+    return list(frame.itertuples(index=False))
+
+
+def change_text(row: Any) -> str:
+    """The difference of a change with its interval; of an agreement, which has none, the interval of the score."""
+    if math.isnan(row.low):
+        return interval(row.after_low, row.after_high, "{:.2f}".format)
+    return with_interval((row.difference, row.low, row.high), "+.2f")
+
+
+def verdict_text(row: Any) -> str:
+    """What a change says; no text says less bias without what the method does to ability."""
+    return f"nearer, ability {row.ability}" if row.verdict == "nearer" else str(row.verdict)
+
+
+def printed_rows(model: str, domain: str, kind: str = "") -> Iterator[dict[str, Any]]:
+    """The figures that papers print for a model in a domain, as rows of the table of changes.
+
+    For a model of no table, those of BERT or GPT-2 if it is of that ``kind``, and without a kind those of all models.
+
+    >>> [row["method"] for row in printed_rows("gpt2", "gender")][-1]
+    'FAST'
+    """
+    cells = [(table, cell) for table in printed_tables("fast") for cell in table.cells]
+    cells = [(table, cell) for table, cell in cells if cell.place["domain"] == domain]
+    if not any(cell.place.get("model") == model for _, cell in cells):
+        model = PRINTED["models"].get(kind, "")
+    for table, cell in cells:
+        of, column = str(cell.place.get("model")), PRINTED["columns"].get(cell.column.removeprefix(f"{domain}_"))
+        if column and model in ("", of):
+            method = cell.row.rpartition(", ")[2].replace("Ours", "FAST")
+            source = f"Table {table.name.removeprefix('table-')}, {of}"
+            yield {
+                "domain": domain,
+                "method": method,
+                "source": source,
+                "column": column,
+                "after": float(cell.text),
+                "verdict": "",
+                "ability": "",
+            }
+
+
+def rows_of(folder: Path, reasons: Mapping[str, str] | None = None) -> list[Method]:
+    """A row for each adapter below a folder, by name, and for each method that could not be made.
+
+    Raises
+    ------
+    MitigationError
+        If there is no adapter, or the adapters belong to several models.
+    """
+    adapters: dict[str, Adapter] = {path.parent.name: read(path.parent) for path in sorted(folder.glob(f"*/{FACTS}"))}
+    bases = sorted({adapter.revision for adapter in adapters.values()})
+    if len(bases) != 1:
+        raise MitigationError(
+            f"{folder} has adapters of {len(bases)} models; give a folder with the adapters of one model."
+        )
+    made = [Method(name, adapter) for name, adapter in adapters.items()]
+    return [*made, *(Method(name, reason=reason) for name, reason in (reasons or {}).items() if name not in adapters)]
+
+
+def measured_before(folder: Path) -> Mapping[str, Any] | None:
+    """How the methods of a folder were measured, as its ``methods.json`` says; None without it.
+
+    Raises
+    ------
+    MitigationError
+        If the file cannot be read.
+    """
+    return _content(folder).get("measured")
+
+
+def reasons_before(folder: Path) -> dict[str, str]:
+    """Method to reason, for those that could not be made as the ``methods.json`` of a folder says.
+
+    Raises
+    ------
+    MitigationError
+        If the file cannot be read.
+    """
+    return {row["method"]: row["reason"] for row in _content(folder).get("methods", ()) if row["reason"]}
+
+
+def _content(folder: Path) -> dict[str, Any]:
+    """The object in ``methods.json``; empty without the file."""
+    return METHODS.read(folder / "methods.json", dict, MitigationError) or {}
+
+
+def own_files(folder: Path) -> tuple[str, ...]:
+    """The files that an earlier version wrote, if there is its ``methods.json``."""
+    return tuple(name for name in FILES if name != "methods.csv") if "methods" in _content(folder) else ()
+
+
+def check_files(folder: Path) -> None:
+    """Refuses a folder in which the page would replace what this program did not write.
+
+    The page is written by :func:`mitigation.methods.comparison_page.write`.
+
+    Raises
+    ------
+    MitigationError
+        With the first such file.
+    """
+    if (folder / RECORD).exists() or not own_files(folder):
+        refuse_foreign(folder / RECORD, [folder / name for name in FILES], MitigationError)
+
+
+def check_same(folder: Path, measured: Mapping[str, Any]) -> None:
+    """Refuses to add methods that are measured otherwise than those of a folder.
+
+    Raises
+    ------
+    MitigationError
+        With the first that differs of the profile, the benchmarks, the limit, the texts, the resamples and the data.
+    """
+    before = measured_before(folder) or {}
+    pairs = {name: (value, measured.get(name)) for name, value in before.items() if name != "data"}
+    old, new = before.get("data") or {}, measured["data"]
+    pairs |= {name: (version, new.get(name)) for name, version in old.items()}
+    other = [f"{name} {value} instead of {now}" for name, (value, now) in pairs.items() if value != now]
+    if other:
+        raise MitigationError(f"{folder} has methods measured with {other[0]}; give another --out.")

@@ -1,0 +1,1 @@
+"""One run of a recipe: what it needs, what it costs, and scores before and after."""

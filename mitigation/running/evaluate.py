@@ -1,0 +1,225 @@
+"""Before and after: scores of a model without and with an adapter or prompt, on the same examples.
+
+Perplexity is measured besides the benchmarks, because a model without any language ability can have perfect
+bias scores. Its texts are the neutral statements of the validation split, which no recipe learns from, or
+texts of the user.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Console
+
+import scoring
+from cards.common.files import locked
+from mitigation.errors import MitigationError
+from mitigation.training.data import TrainingData
+from scoring import report
+from scoring.adapters.facts import Change, Numbers
+from scoring.asking import answering, run
+from scoring.inference.chat import Chat
+from scoring.inference.store import Store
+from scoring.inputs.prompts import Prompt
+from scoring.metrics.sums import ratio, side_by_side
+from scoring.options import Profile, Settings
+from scoring.report.headlines import HeadlineChange, headline_changes
+from scoring.statistics import stats
+from scoring.types import Estimate, Floats, Group, Metric, Option, Request, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from scoring.inference.model import Model
+
+#: The scores of texts have this name where others have that of a benchmark.
+TEXT = "text"
+#: The name for ``--text`` of a set of texts on the Hub, and its name and config there.
+WIKITEXT = "wikitext"
+_WIKITEXT = ("Salesforce/wikitext", "wikitext-2-raw-v1")
+#: Benchmark, group and metric.
+Key = tuple[str, str, str]
+_UNDEFINED: Numbers = (math.nan, math.nan, math.nan)
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What is scored before and after: benchmarks with their data, texts, and how."""
+
+    parts: tuple[run.Part, ...]
+    texts: tuple[str, ...]
+    profile: Profile = "clean"
+    resamples: int = stats.RESAMPLES
+    chat: bool = False
+
+    def run(self, model: Model, prompt: Prompt, folder: Path, console: Console, responses: Path | None = None) -> Table:
+        """Scores a model, writes a run of scoring into a folder, and returns the scores of the texts.
+
+        Responses of an earlier run with the same model in the folder ``responses`` are reused, by default those of an
+        interrupted run in ``folder``. Several runs may share it: one process waits there for another.
+        """
+        chat = Chat(model.tokens.tokenizer, model.name, prompt.system) if self.chat else None
+        shared = locked(responses, MitigationError, wait=True) if responses else nullcontext()
+        with shared, Store(responses or folder / "responses", answering.key(model, prompt, chat=chat)) as store:
+            settings = Settings(profile=self.profile, resamples=self.resamples)
+            result = run.run(model, self.parts, store, settings, prompt, chat, console)
+            texts = score_texts(model, self.texts, store, console)
+        validity = {part.benchmark.name: part.benchmark.validity for part in self.parts}
+        report.write(folder, result.report, result.tables, validity)
+        return texts
+
+
+def score_texts(model: Model, texts: Sequence[str], store: Store, console: Console | None = None) -> Table:
+    """A table with the negative log-likelihood of each text in nats [texts] and its number of tokens [texts]."""
+    requests = [Request(f"{TEXT}/{number}", options=(Option(text),)) for number, text in enumerate(texts)]
+    responses = answering.answer(model, requests, store, {}, console)
+    logprobs = [responses[request.id].logprobs[0] for request in requests]
+    return {
+        "id": np.array([request.id for request in requests], dtype=object),
+        "nats": np.array([-math.fsum(values) for values in logprobs]),
+        "tokens": np.array([len(values) for values in logprobs], dtype=np.float64),
+    }
+
+
+def perplexity(kind: str) -> Metric:
+    """The metric exp(mean negative log-likelihood per token); a masked model predicts one masked token at a time.
+
+    >>> table = {"nats": np.log([2.0, 8.0]), "tokens": np.array([1.0, 1.0])}
+    >>> perplexity("causal").value(table, np.ones((1, 2))).round(6)
+    array([4.])
+    """
+
+    def columns(table: Table) -> Floats:
+        return side_by_side(table["nats"], table["tokens"])
+
+    def final(sums: Floats) -> Floats:
+        values: Floats = np.exp(ratio(sums))
+        return values
+
+    name = "perplexity" if kind == "causal" else "pseudo_perplexity"
+    reading = "Perplexity per token of held-out texts; an increase is a loss of language ability."
+    return Metric(name, columns, final, None, 1, math.inf, reading)
+
+
+def compare_runs(
+    before: Path, after: Path, texts: tuple[Table, Table], kind: str, resamples: int
+) -> tuple[tuple[Change, ...], list[HeadlineChange]]:
+    """Every metric of two runs on the same examples, with paired intervals, and the perplexity of the texts.
+
+    Besides, the headlines of the comparison.
+
+    The comparison is also written into the folder ``after``. An agreement of two runs (for example the share
+    of facts that are predicted as before) has only a value after.
+    """
+    compared = scoring.compare(after, before, resamples)
+    report.write_comparison(after, compared)
+    # Differences name their estimate by these three, and may be fewer than the estimates.
+    old, new = ({(e.benchmark, e.group, e.metric): e for e in side.estimates} for side in (compared.base, compared.run))
+    changes = [
+        changed(d, old[d.benchmark, d.group, d.metric], new[d.benchmark, d.group, d.metric])
+        for d in compared.differences
+    ]
+    changes += [
+        Change(a.benchmark, a.group, a.metric, _UNDEFINED, _numbers(a), _UNDEFINED, a.n) for a in compared.agreements
+    ]
+    return (*changes, *_text_changes(*texts, kind, resamples)), headline_changes(compared)
+
+
+def _text_changes(before: Table, after: Table, kind: str, resamples: int) -> list[Change]:
+    if not len(before["id"]):
+        return []
+    items = _text_items(before, kind)
+    (difference,) = stats.compare(items, after, before, before["id"], benchmark=TEXT, resamples=resamples)
+    old, new = (_perplexities(texts, kind, resamples)[0] for texts in (before, after))
+    return [changed(difference, old, new)]
+
+
+def _text_items(texts: Table, kind: str) -> list[tuple[Group, Metric]]:
+    return [(Group("held-out texts", np.ones(len(texts["id"]), bool)), perplexity(kind))]
+
+
+def _perplexities(texts: Table, kind: str, resamples: int) -> list[Estimate]:
+    return stats.measure(_text_items(texts, kind), texts, texts["id"], benchmark=TEXT, resamples=resamples)
+
+
+def estimates(folder: Path, texts: Table, kind: str, resamples: int) -> dict[Key, Numbers]:
+    """Every metric of the run in a folder, and the perplexity of the texts."""
+    measured = [*report.read(folder).estimates, *(_perplexities(texts, kind, resamples) if len(texts["id"]) else [])]
+    return {(e.benchmark, e.group, e.metric): _numbers(e) for e in measured}
+
+
+def changed(difference: Any, before: Estimate, after: Estimate) -> Change:
+    """The change from an estimate to another, with their paired difference."""
+    key = difference.benchmark, difference.group, difference.metric
+    # JSON has no NaN.
+    p, p_side = (None if math.isnan(value) else value for value in (difference.p, difference.p_side))
+    numbers = _numbers(before), _numbers(after), _numbers(difference)
+    clusters = None if difference.method == "identical" else difference.clusters
+    return Change(*key, *numbers, difference.n, p, p_side, clusters)
+
+
+def _numbers(estimate: Any) -> Numbers:
+    return estimate.value, estimate.low, estimate.high
+
+
+def held_out_texts(data: TrainingData, file: Path | None) -> tuple[str, ...]:
+    """The lines of a file; without a file, the neutral statements of the validation splits that are available.
+
+    Neutral statements are short sentences of the probes' own kind. ``wikitext`` instead of a file stands for the test
+    split of WikiText-2 (Merity et al., 2017) on the Hub.
+
+    Raises
+    ------
+    MitigationError
+        If the file cannot be read or has no line, or WikiText cannot be had.
+    """
+    if file == Path(WIKITEXT) and not file.exists():
+        return _wikitext()
+    if file is None:
+        return tuple(row["statement"] for row in data.validation_rows())
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise MitigationError(
+            f"{file} cannot be read as text ({error}); give a UTF-8 file with one text per line."
+        ) from None
+    texts = tuple(line for line in lines if line.strip())
+    if not texts:
+        raise MitigationError(f"{file} has no text; give a UTF-8 file with one text per line.")
+    return texts
+
+
+def _wikitext() -> tuple[str, ...]:
+    from datasets import load_dataset  # slow to import, and not needed for a file
+
+    name, config = _WIKITEXT
+    try:
+        lines = load_dataset(name, config, split="test")["text"]
+    except (OSError, ValueError) as error:
+        raise MitigationError(
+            f"{name} could not be had from the Hub ({type(error).__name__}); give a file of texts with --text."
+        ) from None
+    # Headings stand between equals signs.
+    return tuple(line.strip() for line in lines if line.strip() and not line.strip().startswith("="))
+
+
+def changes_table(changes: Sequence[Change], full_precision: Mapping[Key, Numbers] | None = None) -> pd.DataFrame:
+    """A row for each change: the scores before and after over the same examples, the paired difference and interval.
+
+    With ``full_precision``, the estimates of the unquantized model have a column before the others.
+    """
+    import pandas as pd
+
+    rows = [(c.benchmark, c.group, c.metric, c.before[0], c.after[0], *c.difference, c.n) for c in changes]
+    columns = ["benchmark", "group", "metric", "before", "after", "difference", "low", "high", "n"]
+    table = pd.DataFrame(rows, columns=columns)
+    if full_precision:
+        whole = [full_precision.get((c.benchmark, c.group, c.metric), _UNDEFINED)[0] for c in changes]
+        table.insert(3, "full precision", whole)
+    return table

@@ -1,0 +1,105 @@
+"""Pictures of a training's losses and of the effects of blocks; the losses also as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from matplotlib.ticker import MaxNLocator
+
+from cards.common.draw import DOTTED, PALETTE, canvas, image, interval, styled, titled
+from cards.common.files import put
+from cards.common.stored import document
+from mitigation.training.train import LossCurve
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+
+    from mitigation.editing.locate import IndirectEffects
+    from scoring.adapters.facts import Change
+
+_LINE, _GREY, _SOFT = PALETTE["line-1"], PALETTE["third"], PALETTE["soft"]
+
+
+def write_losses(curve: LossCurve, out: Path, title: str, step: str = "step") -> None:
+    """Writes ``losses.json`` and ``losses.png`` into a folder; ``step`` is the label of the horizontal axis."""
+    put(out / "losses.json", document(asdict(curve)))
+    plot_losses(curve, out / "losses.png", title, step)
+
+
+def plot_losses(curve: LossCurve, path: Path, title: str, step: str = "step") -> None:
+    """Plots each term of the loss in a panel of its own: training batches, and held-out rows if there are any.
+
+    What is measured at validations alone (``gap`` and ``language``) has a panel as well.
+    """
+    steps = range(1, len(curve.train) + 1)
+
+    def paint(axes: Axes, name: str) -> None:
+        if name in curve.train[0]:
+            axes.plot(steps, [terms[name] for terms in curve.train], linewidth=0.8, color=_GREY, label="training batch")
+        # A term of training alone, such as that of ordinary text, is measured on no held-out rows.
+        held_out = [(terms["step"], terms[name]) for terms in curve.held if name in terms]
+        if held_out:
+            axes.plot(*zip(*held_out, strict=True), marker="o", markersize=3, color=_LINE, label="held out")
+        titled(axes, name, step)
+        axes.grid(alpha=0.3)
+        axes.set_ylim(bottom=0)
+
+    _panels(list(curve.train[0] | dict.fromkeys([*(curve.held or [{}])[0]][1:])), paint, path, title, legend=True)
+
+
+def plot_effects(effects: IndirectEffects, path: Path, title: str) -> None:
+    """Plots the average indirect effect of each block, a panel for each position that is restored."""
+
+    def paint(axes: Axes, position: str) -> None:
+        average = effects.average(position)
+        chosen = effects.layer if position == effects.position else -1
+        axes.bar(range(len(average)), average, color=[_LINE if n == chosen else _GREY for n in range(len(average))])
+        titled(axes, f"restored: {position}" + " (chosen)" * (position == effects.position), "block")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.axhline(0, color=_SOFT, linewidth=0.6)
+        if position == next(iter(effects.by_position)):
+            axes.set_ylabel("average indirect effect")
+
+    _panels(list(effects.by_position), paint, path, title, sharey=True)
+
+
+def plot_changes(changes: Sequence[Change], path: Path, title: str) -> None:
+    """Plots metrics of groups before and after with their intervals, a panel each, groups in the given order."""
+
+    def paint(axes: Axes, name: str) -> None:
+        shown = [change for change in changes if change.metric == name]
+        for when, colour, up in (("before", _GREY, 0.12), ("after", _LINE, -0.12)):
+            for row, change in enumerate(shown):
+                interval(axes, getattr(change, when), up - row, colour, label=None if row else when)
+        if name != "gap":
+            axes.axvline(50, color=_SOFT, linewidth=0.6, linestyle=DOTTED)
+        axes.set_yticks([-row for row in range(len(shown))], [change.group for change in shown])
+        axes.set_ylim(0.5 - len(shown), 0.5)
+        titled(axes, name.upper() if len(name) == 2 else name, "nats" if name == "gap" else "percent")
+
+    _panels(list(dict.fromkeys(change.metric for change in changes)), paint, path, title, legend=True)
+
+
+def _panels(
+    names: Sequence[str],
+    paint: Callable[[Axes, str], None],
+    path: Path,
+    title: str,
+    *,
+    legend: bool = False,
+    sharey: bool = False,
+) -> None:
+    """Writes a PNG with a panel for each name."""
+    with styled(**{"font.size": 8, "xtick.labelsize": 7, "ytick.labelsize": 7}):
+        figure = canvas(3.4 * len(names), 2.8)
+        figure.suptitle(title, fontsize=10)
+        for axes, name in zip(figure.subplots(1, len(names), sharey=sharey, squeeze=False)[0], names, strict=True):
+            paint(axes, name)
+        if legend:
+            figure.axes[0].legend(fontsize=7, frameon=False)
+        put(path, image(figure, "png"))

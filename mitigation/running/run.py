@@ -1,0 +1,393 @@
+"""One run: from a model and a recipe to an adapter with metrics before and after.
+
+A run that was interrupted repeats no finished step. Its steps lie in a folder with the name of the output
+and ``-work``: checkpoints, the adapter without metrics (``made``), and runs of scoring ``before`` and
+``after``. With weights in 4 bits, ``before`` is the unchanged model in 4 bits, and ``control`` the one in
+full precision: their difference is the effect of quantization alone. The values of ``control`` are added to
+the printed table and to the facts.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+import scoring
+from cards.common.files import LOCK, RECORD, is_recorded, locked, put, refuse_links, refuse_strays, strays
+from cards.common.numbers import with_interval
+from cards.common.terminal import show
+from mitigation.adapters.write import check_target, describe, text, write, write_facts
+from mitigation.editing import PAIRS
+from mitigation.errors import MitigationError
+from mitigation.recipe import WITHOUT_EFFECT, Recipe
+from mitigation.running.quantization import load_for_training
+from mitigation.training.data import TrainingData, training_prompts
+from scoring import benchmarks
+from scoring.adapters.facts import FACTS, PROMPT, Adapter, Change, Numbers, is_whole_model, read
+from scoring.benchmarks import neutral
+from scoring.inference.load_options import LoadOptions
+from scoring.types import ScoringError
+
+if TYPE_CHECKING:
+    from mitigation.running.evaluate import Evaluation, Key
+    from scoring.inference.model import Model
+    from scoring.report.headlines import HeadlineChange
+
+#: A file of the folder of the steps, by whose checksum a later run knows that a run made the folder.
+MARK = "steps.txt"
+#: The end of the names of measures that :func:`full_precision_measures` adds.
+FULL_PRECISION = " in full precision"
+
+
+def mitigate(
+    recipe: Recipe,
+    settings: Any,
+    options: LoadOptions,
+    data: TrainingData,
+    out: Path,
+    evaluation: Callable[[Model], Evaluation] | None,
+    console: Console,
+    errors: Console,
+    *,
+    quantize: str = "auto",
+    loaded: Model | None = None,
+    answers: Path | None = None,
+) -> Adapter | None:
+    """Runs a recipe, evaluates before and after, and writes the adapter to ``out``.
+
+    Parameters
+    ----------
+    options:
+        How to load the model; ``quantize`` in them is replaced.
+    evaluation:
+        What is scored before and after, for the loaded model; None for no evaluation.
+    console, errors:
+        The consoles for results, and for progress and remarks.
+    quantize:
+        As in :func:`mitigation.running.estimate.plan_loading`.
+    loaded:
+        A model that is loaded already; it is used as it is, and ``options`` only names it.
+    answers:
+        A folder for the responses of the unchanged model, which several runs may share, so that it is asked once. By
+        default they are in the folder of the run.
+
+    Returns
+    -------
+    Adapter | None
+        The facts of the adapter; None in a process other than the first of a distributed training.
+
+    Raises
+    ------
+    MitigationError
+        If the recipe does not work for this kind of model, or ``out`` has other content.
+    """
+    work = out.with_name(f"{out.name}-work")
+    check_target(out)
+    check_work_folder(work)
+    if recipe.outside:
+        recipe.outside(settings)  # what the recipe reads is there and has the right form, before a model is loaded
+    bits = None
+    if loaded is None:
+        from mitigation.running.estimate import plan_loading
+
+        options = replace(options, device=options.device or _gpu_of_process())
+        plan = plan_loading(recipe, settings, options, quantize)
+        show(errors, plan.remarks)
+        bits = plan.quantize
+        settings = plan.settings
+        options = replace(options, quantize=bits, dtype=plan.dtype)
+        with errors.status(f"Loading {options.model} …"):
+            model = load_for_training(options)
+    else:
+        model = loaded
+    if model.kind not in recipe.kinds:
+        raise MitigationError(
+            f"The recipe {recipe.name} is for {' or '.join(recipe.kinds)} models, and {options.model} is a "
+            f"{model.kind} one; give another model."
+        )
+    chosen = evaluation(model) if evaluation else None  # before training, so that errors in it come first
+    if rank := int(os.environ.get("RANK", "0")):
+        recipe.run(model, settings, data, empty_folder(work / f"rank-{rank}"), errors)
+        shutil.rmtree(work / f"rank-{rank}")
+        return None
+    full_precision: dict[Key, Numbers] = {}
+    compared: Sequence[HeadlineChange] = ()
+    with locked(work, MitigationError):
+        put(work / MARK, b"The steps of a run of probes mitigate.\n", work / RECORD)
+        adapter = make_adapter(recipe, settings, model, data, work / "made", errors, out)
+        if chosen is not None:
+            from mitigation.running.evaluate import changes_table
+
+            # A recipe may have measured changes of its own, which come first.
+            changes, compared = evaluate_adapter(model, chosen, work, out.name, errors, answers)
+            adapter = replace(adapter, changes=(*adapter.changes, *changes))
+        write(work / "made", adapter, out)
+        if chosen is not None:
+            if bits:  # the adapter is in place, so that nothing is lost if full precision does not fit into the memory
+                del model
+                full_precision = evaluate_full_precision(options, chosen, work, errors)
+                measures = {**adapter.measures, **full_precision_measures(adapter.changes, full_precision)}
+                adapter = replace(adapter, measures=measures)
+                write_facts(out, adapter)
+            table = changes_table(adapter.changes, full_precision).to_csv(index=False)
+            put(work / "changes.csv", table.encode())
+    show(console, summary(adapter, compared, out, work))
+    return adapter
+
+
+def summary(adapter: Adapter, compared: Sequence[HeadlineChange], out: Path, work: Path) -> list[str]:
+    """What a run ends with: the verdict of held-out bias, of all scores, what there was to remove, cost and place.
+
+    ``compared`` are the headlines of the comparison before and after; empty without an evaluation. Where no score of
+    the tables of methods was measured, the first headline with an ideal value stands for held-out bias.
+    """
+    from mitigation.methods import comparison
+    from mitigation.methods.comparison import COLUMNS, to_remove
+    from scoring.report.headlines import conclusion
+
+    methods, lines = [comparison.Method(adapter.recipe, adapter)], list[str]()
+    tables = comparison.tables_of(comparison.changes_frame("", methods), methods) if compared else []
+    found = None
+    # The domain of the recipe stands for it; a recipe without one has the first domain that was measured.
+    if tables := [t for t in tables if t.domain == adapter.settings.get("domain")] or tables[:1]:
+        row = tables[0].cells()[adapter.recipe][tables[0].bias]
+        before, ideal = (row.before, row.before_low, row.before_high), COLUMNS[tables[0].bias].ideal
+        words = f"{comparison.verdict_text(row) or 'no verdict'}. Language ability {row.ability}"
+        found = f"{tables[0].bias} ({tables[0].domain})", before, row.after, comparison.change_text(row), ideal, words
+    elif biased := [h for h in compared if h.before.ideal is not None]:
+        change, name = biased[0], f"{biased[0].before.benchmark} {biased[0].before.short_name}"
+        difference, words = with_interval(change.difference.numbers, "+.2f"), change.verdict or "no verdict"
+        found = name, change.before.numbers, change.after.value, difference, change.before.ideal, words
+    # With few rows a score of small groups can be without a value, and a difference of NaN says nothing.
+    if found and math.isnan(found[1][0] + found[2]):
+        lines = [f"{found[0]} is not defined over these rows; give a higher --limit, or none.", conclusion(compared)]
+    elif found:
+        of, before, after, difference, ideal, words = found
+        lines = [f"{of}: {before[0]:.2f} before, {after:.2f} after, {difference}: {words}.", conclusion(compared)]
+        lines.append(to_remove(of, before, ideal or 0.0))
+    elif compared:
+        lines.append(conclusion(compared))
+    cost, what = adapter.cost, "model" if is_whole_model(out) else "adapter"
+    lines.append(
+        f"{cost.parameters:,} parameters trained in {cost.seconds:.1f} s, at most {cost.memory / 2**30:.2f} GiB "
+        f"({cost.device})."
+    )
+    page = f"; the page is {work / 'after' / 'compare.html'}, and every change is in {work / 'changes.csv'}"
+    return [*lines, f"The {what} is {out}{page if compared else ''}."]
+
+
+def _gpu_of_process() -> str | None:
+    """The GPU of this process in a distributed training; None otherwise, or without GPUs."""
+    import torch
+
+    local_rank = os.environ.get("LOCAL_RANK")
+    return f"cuda:{local_rank}" if local_rank and torch.cuda.is_available() else None
+
+
+def check_work_folder(work: Path) -> None:
+    """Refuses a folder for the steps of a run, whose parts will be replaced, that no run made.
+
+    A folder of a run has :data:`MARK` with its checksum in the record; the lock proves nothing, because other programs
+    leave such a file too.
+
+    Raises
+    ------
+    MitigationError
+        If it has files and no mark, or a link, or if the adapter in it has files that its facts do not describe.
+    """
+    refuse_links(work.parent, [work.name], MitigationError)
+    if not is_recorded(work / MARK, work / RECORD):
+        # A run may have been killed before the mark, and other processes of a distributed training may be faster.
+        ours = [name for name in strays(work, ()) if name.startswith("rank-")]
+        refuse_strays(work, [*ours, LOCK, MARK, RECORD], MitigationError)
+    if (work / "made" / FACTS).is_file():
+        check_target(work / "made")
+
+
+def empty_folder(folder: Path) -> Path:
+    """The folder, created or emptied."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def make_adapter(
+    recipe: Recipe,
+    settings: Any,
+    model: Model,
+    data: TrainingData,
+    folder: Path,
+    errors: Console,
+    finished: Path | None = None,
+) -> Adapter:
+    """Runs a recipe into a folder, unless an earlier run made the same adapter; returns its facts without evaluation.
+
+    The adapter of an unfinished run is in the folder, and that of a finished run in ``finished``.
+    """
+    for made in (folder, finished or folder):
+        if adapter := _made_before(recipe, settings, model, data, made):
+            if made != folder:
+                shutil.copytree(made, folder, dirs_exist_ok=True)
+            return adapter
+    adapter = run_recipe(recipe, settings, model, data, empty_folder(folder), errors)
+    write_facts(folder, adapter)
+    return adapter
+
+
+def run_recipe(
+    recipe: Recipe, settings: Any, model: Model, data: TrainingData, folder: Path, errors: Console
+) -> Adapter:
+    """Runs a recipe into an empty folder.
+
+    Raises
+    ------
+    MitigationError
+        If the memory does not suffice, with the settings that lower what is needed.
+    """
+    from scoring.inference.batching import out_of_memory
+
+    try:
+        return recipe.run(model, settings, data, folder, errors)
+    except (RuntimeError, MemoryError) as error:
+        if not out_of_memory(error):
+            raise
+        raise MitigationError(out_of_memory_sentence(recipe, settings, model)) from None
+
+
+#: Settings that lower the memory of a step, with what to do, the least harmful first.
+LESS_MEMORY = {
+    "gradient_checkpointing": "--gradient-checkpointing",
+    "at_once": "a smaller --at-once",
+    "batch_size": "a smaller --batch-size",
+    "batch": "a smaller --batch",
+    "length": "a smaller --length",
+    "most_tokens": "a smaller --most-tokens",
+    "rank": "a smaller --rank",
+}
+
+
+def out_of_memory_sentence(recipe: Recipe, settings: Any, model: Model) -> str:
+    """What a user can do where the memory of a device does not suffice for a recipe."""
+    options = []
+    for name, advice in LESS_MEMORY.items():
+        value = getattr(settings, name, None)
+        lower = value is False if name == "gradient_checkpointing" else (value or 0) > 1
+        if lower:
+            options.append(advice)
+    if getattr(settings, "rank", 0) and not model.dtype.endswith("4bit"):
+        options.append("--quantize 4bit")
+    advice = f"give {' or '.join(options)}" if options else "use a device with more memory"
+    return (
+        f"The memory of {model.device} does not suffice for {recipe.name} on {model.name}; {advice}. The last "
+        "checkpoint is kept, and --dry-run says what is needed."
+    )
+
+
+def finished(recipe: Recipe, settings: Any, model: Model, data: TrainingData, folder: Path) -> bool:
+    """Whether a folder has the adapter that this run would make, with its scores before and after.
+
+    The model and its revision, the settings, the built data and what else the recipe reads have to be the same.
+    Gradient checkpointing may be another one: it changes no result, and the free memory may have turned it on.
+    """
+    if not _made_before(recipe, settings, model, data, folder):
+        return False
+    scored = set(benchmarks.names())
+    return any(change.benchmark in scored for change in read(folder).changes)
+
+
+def _made_before(recipe: Recipe, settings: Any, model: Model, data: TrainingData, folder: Path) -> Adapter | None:
+    """The adapter in a folder, if it is complete and was made from this model, these settings and this data."""
+    if not (folder / FACTS).is_file():
+        return None
+    outside = recipe.outside(settings) if recipe.outside else {}
+    try:
+        adapter = read(folder)
+        available = replace(data, versions={})  # the data of the older adapter is not recorded as read in this run
+        built = [name for name in adapter.data if ":" not in name]
+        versions = {name: available.load(*name.split("/")).version for name in built} | dict(outside)
+        # Test splits are not read by the recipe, but what was trained on is compared with them as they are now.
+        splits = [name.split("/") for name in built]
+        trained = [config for dataset, config, split in splits if (dataset, split) == (neutral.DATASET, "train")]
+        if trained:
+            training_prompts(available, trained, leaked=getattr(settings, "leaked", None))
+    except ScoringError:
+        return None
+    # Scores of the evaluation are measured anew or read from the responses; those of the recipe are its result.
+    own = tuple(change for change in adapter.changes if change.benchmark in (recipe.name, PAIRS))
+    measures = {name: value for name, value in adapter.measures.items() if not name.endswith(FULL_PRECISION)}
+    adapter = replace(adapter, changes=own, measures=measures)
+    same = describe(folder, model, recipe.name, settings, data=versions, cost=adapter.cost, measures=measures)
+    # The free memory may have been another one then, which changes no result.
+    then = {name: adapter.settings.get(name) for name in WITHOUT_EFFECT if name in same.settings}
+    same = replace(same, changes=own, settings={**same.settings, **then})
+    return adapter if text(same) == text(adapter) else None
+
+
+def evaluate_adapter(
+    model: Model, evaluation: Evaluation, work: Path, name: str, errors: Console, answers: Path | None = None
+) -> tuple[tuple[Change, ...], list[HeadlineChange]]:
+    """The changes from the model to the model with the adapter or prompt in ``work/made``, called ``name``.
+
+    Besides, the headlines of the comparison.
+
+    The responses of the unchanged model are kept in ``answers``, by default in the folder of the run.
+    """
+    from mitigation.adapters.temporary import attached
+    from mitigation.running.evaluate import compare_runs
+    from scoring.inference.self_debias import with_prompt
+    from scoring.inputs.prompts import PROMPTS
+    from scoring.inputs.prompts import read as read_prompt
+
+    plain, folder = PROMPTS["plain"], work / "made"
+    before = evaluation.run(model, plain, work / "before", errors, answers)
+    if (folder / PROMPT).is_file():
+        prompt = read_prompt(folder / PROMPT)
+        after = evaluation.run(with_prompt(model, prompt), prompt, work / "after", errors)
+    else:
+        with attached(model, folder, name) as adapted:
+            after = evaluation.run(adapted, plain, work / "after", errors)
+    return compare_runs(work / "before", work / "after", (before, after), model.kind, evaluation.resamples)
+
+
+def evaluate_full_precision(
+    options: LoadOptions, evaluation: Evaluation, work: Path, errors: Console
+) -> dict[Key, Numbers]:
+    """The estimates of the unchanged model in full precision; compares them with those of the model in 4 bits.
+
+    The model in 4 bits is no longer in memory. Where the one in full precision does not fit either, a remark says so,
+    and there are no estimates.
+    """
+    import torch
+
+    from mitigation.running.evaluate import estimates
+    from scoring import report
+    from scoring.inference.batching import out_of_memory
+    from scoring.inputs.prompts import PROMPTS
+
+    gc.collect()  # networks refer to themselves
+    torch.cuda.empty_cache()
+    try:
+        model = replace(options, quantize=None).load()
+        texts = evaluation.run(model, PROMPTS["plain"], work / "control", errors)
+    except (RuntimeError, ScoringError) as error:
+        if not out_of_memory(error):
+            raise
+        show(errors, [f"{options.model} in full precision does not fit into the memory, so all scores are in 4 bits."])
+        return {}
+    report.write_comparison(work / "before", scoring.compare(work / "before", work / "control", evaluation.resamples))
+    show(errors, [f"The effect of the quantization alone is in {work / 'before' / 'compare.html'}."])
+    return estimates(work / "control", texts, model.kind, evaluation.resamples)
+
+
+def full_precision_measures(changes: Sequence[Change], estimates: Mapping[Key, Numbers]) -> dict[str, Numbers]:
+    """The estimates in full precision of the changes, named as measures of an adapter."""
+    keys = [(change.benchmark, change.group, change.metric) for change in changes]
+    return {f"{' '.join(key)}{FULL_PRECISION}": estimates[key] for key in keys if key in estimates}

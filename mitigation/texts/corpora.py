@@ -1,0 +1,105 @@
+"""Text that recipes learn from: sentences of files, and the fingerprint by which a changed file is noticed.
+
+A corpus is a file, a folder, a glob or an address that fsspec knows, such as ``hf://datasets/ORG/NAME/FILE``;
+several are separated by commas. Plain text, JSON lines and Parquet are read, compressed or not, by the reader
+of :mod:`pmi`.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from builders.files.manifest import file_sha256
+from cards.common.text import split_list
+from mitigation.errors import MitigationError
+from pmi.counting.corpus import CorpusError, Shard, shards
+from pmi.counting.reading import RECORD_END, read
+
+#: What the names of corpora begin with among the data of an adapter, and those of texts and lists of this project.
+CORPUS, OWN = "corpus:", "project:"
+#: The text without ``--corpus``: 300 sentences that were written for this project, as many about men as about women.
+SENTENCES = Path(__file__).parents[1] / "data" / "sentences.txt"
+
+
+def files(corpus: str) -> list[Shard]:
+    """The files of a corpus; without one, the sentences of this project.
+
+    Raises
+    ------
+    MitigationError
+        If one cannot be found, or its name does not say how it is read.
+    """
+    try:
+        return shards(split_list(corpus) or [SENTENCES])
+    except CorpusError as error:
+        raise MitigationError(str(error).replace(", or give the format", "")) from None
+
+
+def fingerprints(corpus: str) -> dict[str, str]:
+    """Name to fingerprint of the files of a corpus; a changed file has another fingerprint.
+
+    That of a local file is its SHA-256; that of a remote one depends on what its server says of its version.
+    """
+    fingerprints: dict[str, str] = {}
+    for shard in files(corpus):
+        name = f"{CORPUS if split_list(corpus) else OWN}{PurePosixPath(shard.address).name}"
+        before = fingerprints.get(name, "")  # two folders may have files of the same name
+        remote = "://" in shard.address
+        digest = shard.digest() if remote else _digest_of(shard.address, shard.size, shard.version)
+        fingerprints[name] = hashlib.sha256((before + digest).encode()).hexdigest() if before else digest
+    return fingerprints
+
+
+@cache
+def _digest_of(path: str, size: int, version: str) -> str:
+    """SHA-256 of a file; it is read again when its size or time of change is another."""
+    del size, version
+    return file_sha256(Path(path))
+
+
+def paragraphs(corpus: str, field: str = "text") -> Iterator[str]:
+    """The lines with text of a corpus, in the order of its files.
+
+    Raises
+    ------
+    MitigationError
+        If a file cannot be read, wholly or in part.
+    """
+
+    def refuse(fault: str) -> None:
+        raise MitigationError(f"{fault.rstrip('.')}; mend the corpus, because results would depend on the fault.")
+
+    for shard in files(corpus):
+        rest = b""
+        try:
+            for block in read(shard, field, refuse, lambda _: None):
+                # A block may end inside a line, whose beginning waits for the next block.
+                *lines, rest = (rest + block).replace(RECORD_END, b"\n").split(b"\n")
+                yield from _texts(lines)
+        except CorpusError as error:
+            raise MitigationError(str(error)) from None
+        yield from _texts([rest])
+
+
+def _texts(lines: Iterable[bytes]) -> Iterator[str]:
+    for line in lines:
+        if text := line.decode("utf-8", errors="replace").strip():
+            yield text
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a paragraph, by NLTK's Punkt without its list of abbreviations, which is a download.
+
+    >>> sentences("She left. He stayed at home.")
+    ['She left.', 'He stayed at home.']
+    """
+    return list(_splitter().tokenize(text))
+
+
+@cache
+def _splitter() -> Any:
+    from nltk.tokenize.punkt import PunktSentenceTokenizer
+
+    return PunktSentenceTokenizer()

@@ -1,0 +1,398 @@
+"""Requests of the rows of benchmarks, and their responses: cached ones from the store, the others from the model."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from rich import progress
+from rich.console import Console
+
+from cards.common.answer_key import answer_key
+from cards.common.stored import digest
+from cards.common.text import for_files, grouped
+from scoring.inference.chat import Chat
+from scoring.inputs.prompts import Prompt
+from scoring.inputs.tables import Loaded
+from scoring.types import Benchmark, BenchmarkContext, Option, Request, Response, Row, ScoringError
+
+if TYPE_CHECKING:
+    from scoring.inference.engine import Engine
+    from scoring.inference.store import Store
+
+PACKAGE = "gender-neutral-probes"
+#: The characters of the requests of a piece, about a quarter of a million tokens: sixty batches and more, so that the
+#: last one, which is not full, costs little; and of masked models, which read a sentence once for each token, some 50
+#: MB.
+PIECE = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A row of a benchmark with its context and requests.
+
+    ``requests`` are by their id within the benchmark; each request has an id that is unique in the run.
+    """
+
+    benchmark: Benchmark
+    row: Row
+    context: BenchmarkContext
+    requests: Mapping[str, Request]
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Makes the requests of rows: with a profile and a prompt, and through the chat template if there is a chat."""
+
+    profile: str
+    prompt: Prompt
+    chat: Chat | None = None
+
+    def question(
+        self,
+        benchmark: Benchmark,
+        row: Row,
+        context: BenchmarkContext,
+        around: Callable[[str], Sequence[str]] | None = None,
+    ) -> Question:
+        """The requests of a row.
+
+        ``around`` makes the turns up to the response from a question, by default those of the prompt before the model
+        has said anything.
+        """
+        place = f"{benchmark.name}/{row['config']}/{row['split']}"
+        requests = {}
+        for request in benchmark.requests(self.profile, row, context):
+            put = self.prompt.put(replace(request, id=f"{place}/{request.id}"), benchmark.name)
+            requests[request.id] = self.chat.put(put, around or self.prompt.turns) if self.chat else put
+        return Question(benchmark, row, context, requests)
+
+    def questions(self, benchmark: Benchmark, splits: Iterable[Loaded], model: Engine) -> Iterator[Question]:
+        """The questions of a benchmark in the order of its rows; rows without requests are left out."""
+        for loaded in splits:
+            context = _context(model, loaded)
+            for row in loaded.rows:
+                question = self.question(benchmark, row, context)
+                if question.requests:
+                    yield question
+
+
+class SharedQuestions:
+    """The questions of a call with several models: made for the first model of a tokenizer and format, read for others.
+
+    They are in a temporary file without a name, so their number takes no memory. Requests are stored as plain tuples,
+    which are read three times as fast as they are made.
+    """
+
+    #: Questions that are written and read together.
+    BLOCK = 256
+
+    def __init__(self) -> None:
+        # Only this process writes and reads it, so its blocks may be pickles.
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115
+        weakref.finalize(self, self._file.close)  # when the call ends
+        #: By what the questions depend on: the name of the model where they do on that, and the places of blocks.
+        self._stored: dict[str, list[tuple[str | None, list[tuple[int, int]]]]] = {}
+
+    def of(
+        self, asker: Asker, parts: Sequence[tuple[Benchmark, Sequence[Loaded]]], model: Engine
+    ) -> Iterator[Question]:
+        """The questions of all benchmarks with their splits, in order."""
+        key = self._key(asker, [benchmark for benchmark, _ in parts], model)
+        for name, stored in self._stored.get(key, ()):
+            if name in (None, model.name):
+                yield from self._read(stored, parts, model)
+                return
+        noted: set[str] = set()
+        blocks: list[tuple[int, int]] = []
+        waiting: list[Any] = []
+        for number, (benchmark, splits) in enumerate(parts):
+            for place, loaded in enumerate(splits):
+                context = _context(model, loaded)
+                noting = _Noting(**{field.name: getattr(context, field.name) for field in fields(context)})
+                object.__setattr__(noting, "noted", noted)  # the context is frozen
+                for row in loaded.rows:
+                    question = asker.question(benchmark, row, noting)
+                    if not question.requests:
+                        continue
+                    requests = [(name, _plain(request)) for name, request in question.requests.items()]
+                    waiting.append((number, place, row, requests))
+                    if len(waiting) == self.BLOCK:
+                        blocks.append(self._write(waiting))
+                        waiting.clear()
+                    yield replace(question, context=context)
+        blocks.append(self._write(waiting))
+        # Only here, because the questions of a model that failed are not all there.
+        self._stored.setdefault(key, []).append((model.name if "model" in noted else None, blocks))
+
+    def _key(self, asker: Asker, benchmarks: Sequence[Benchmark], model: Engine) -> str:
+        from scoring.inference.checkpoint import digest_of_tokenizer
+
+        about = facts(model)
+        return digest(
+            {
+                "profile": asker.profile,
+                "prompt": asker.prompt.json(),
+                "chat": [asker.chat.template, asker.chat.system] if asker.chat else [],
+                "benchmarks": [[benchmark.name, benchmark.version] for benchmark in benchmarks],
+                "model": [about.kind, about.family, about.padding_side],
+                "tokenizer": digest_of_tokenizer(model.tokens.tokenizer),
+            }
+        )
+
+    def _write(self, questions: Sequence[Any]) -> tuple[int, int]:
+        content = pickle.dumps(questions)
+        place = self._file.seek(0, os.SEEK_END)
+        self._file.write(content)
+        return place, len(content)
+
+    def _read(
+        self, blocks: Sequence[tuple[int, int]], parts: Sequence[tuple[Benchmark, Sequence[Loaded]]], model: Engine
+    ) -> Iterator[Question]:
+        contexts: dict[tuple[int, int], BenchmarkContext] = {}
+        for start, size in blocks:
+            self._file.seek(start)
+            for number, place, row, requests in pickle.loads(self._file.read(size)):
+                benchmark, splits = parts[number]
+                if (number, place) not in contexts:
+                    contexts[number, place] = _context(model, splits[place])
+                made = {name: _request(plain) for name, plain in requests}
+                yield Question(benchmark, row, contexts[number, place], made)
+
+
+class _Noting(BenchmarkContext):
+    """A context that notes which facts the requests of a benchmark depend on."""
+
+    noted: set[str]
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "model":
+            self.noted.add(name)
+        return super().__getattribute__(name)
+
+
+def _plain(request: Request) -> tuple[Any, ...]:
+    """A request as a tuple of plain values."""
+    options = [(one.text, one.spans, one.mask, one.width, one.start) for one in request.options]
+    return request.id, request.context, options, request.candidates, request.max_new
+
+
+def _request(plain: tuple[Any, ...]) -> Request:
+    name, context, options, candidates, max_new = plain
+    return Request(name, context, tuple(Option(*option) for option in options), candidates, max_new)
+
+
+def questions(
+    benchmark: Benchmark, splits: Sequence[Loaded], profile: str, prompt: Prompt, model: Engine
+) -> list[Question]:
+    """All questions of a benchmark as :meth:`Asker.questions` gives them, for a few rows."""
+    return list(Asker(profile, prompt).questions(benchmark, splits, model))
+
+
+def pieces(every: Iterable[Question], size: int = PIECE) -> Iterator[list[Question]]:
+    """Questions in pieces of about so many characters, in their order.
+
+    Only one piece is in memory, with its tokens and its responses. A piece may have questions of several benchmarks, so
+    that small benchmarks fill the batches of a model together.
+
+    >>> some = [Question(None, {}, None, {"a": Request("a", "x" * length)}) for length in (5, 5, 20, 1)]
+    >>> [len(piece) for piece in pieces(some, size=10)]
+    [2, 1, 1]
+    """
+    piece: list[Question] = []
+    characters = 0
+    for question in every:
+        piece.append(question)
+        characters += sum(map(_size, question.requests.values()))
+        if characters >= size:
+            yield piece
+            piece, characters = [], 0
+    if piece:
+        yield piece
+
+
+def after_first_turn(
+    model: Engine,
+    ask: Callable[[Callable[[str], Sequence[str]]], object],
+    prompt: Prompt,
+    chat: Chat,
+    answered: Callable[[Sequence[Request]], Mapping[str, Response]],
+) -> Callable[[str], Sequence[str]]:
+    """The turns of a question after the model's first turn, which is asked here for all questions of a piece.
+
+    ``ask(around)`` makes all requests of the piece, ``answered`` gives the responses to some.
+
+    Raises
+    ------
+    ScoringError
+        When the engine does not write.
+    """
+    first = prompt.first
+    assert first
+    if "generation" not in model.capabilities:
+        raise ScoringError(f"The prompt {prompt.name!r} has the model write first, which this engine cannot do.")
+    requests: dict[str, Request] = {}
+
+    def opening(question: str) -> Sequence[str]:
+        turns = prompt.turns(question)
+        requests[question] = Request(f"first turn/{question}", chat.text(*turns), max_new=first["tokens"])
+        return turns
+
+    # The requests of the piece are made once only to learn which questions there are; what it returns is not used.
+    ask(opening)
+    replies = answered(list(requests.values()))
+    return lambda question: prompt.turns(question, replies[f"first turn/{question}"].text)
+
+
+def scorable(every: Sequence[Question], model: Engine) -> tuple[list[Question], list[str]]:
+    """The questions whose objects have tokens of their own in this model, and a sentence for each other one."""
+    from scoring.inference.tokens import SharedToken
+
+    fit, skipped = [], []
+    for question in every:
+        parts = [r for r in question.requests.values() if any(option.spans for option in r.options)]
+        try:
+            for _ in model.tokens.queries(parts):
+                pass
+        except SharedToken as error:
+            skipped.append(str(error).partition(";")[0])
+        else:
+            fit.append(question)
+    return fit, skipped
+
+
+def _context(model: Engine, loaded: Loaded) -> BenchmarkContext:
+    """What a benchmark may know of the model and of the other rows of a split."""
+
+    @cache
+    def longest(column: str) -> int:
+        texts = loaded.whole.column(column).drop_null().to_pylist()
+        return max(len(encoding.ids) for encoding in model.tokens.encode(texts))
+
+    return replace(facts(model), encode=model.tokens.encode, longest=longest)
+
+
+def facts(model: Engine) -> BenchmarkContext:
+    """What a benchmark may know of the model, without a split."""
+    side = model.tokens.tokenizer.padding_side
+    return BenchmarkContext(model.kind, model=model.name, family=model.family, padding_side=side)
+
+
+def package_version() -> str:
+    """The version of this package, where it is installed."""
+    try:
+        return version(PACKAGE)
+    except PackageNotFoundError:
+        return "source tree"
+
+
+def decoding(prompt: Prompt) -> Any:
+    """The decoding of a prompt, for :meth:`scoring.inference.engine.Engine.answer`."""
+    from scoring.inference.generation import Decoding  # with it comes torch
+
+    given: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in prompt.decoding.items()}
+    return Decoding(**given)
+
+
+def key(model: Engine, prompt: Prompt, *, truncate: bool = False, chat: Chat | None = None) -> dict[str, str]:
+    """What responses depend on besides the request, for :class:`scoring.inference.store.Store`, without secrets."""
+    facts = answer_key(
+        model.name,
+        weights=model.revision,
+        files=model.files,
+        adapter=model.adapter,
+        kind=model.kind,
+        dtype=model.dtype,
+        exact=model.exact,
+        prompt=prompt.json(),
+        chat=chat.template if chat else "",
+        system=chat.system if chat else "",
+        decoding=decoding(prompt),
+        truncate=truncate,
+        **{PACKAGE: package_version()},
+        **model.store_key,
+    )
+    hide = for_files(os.environ)
+    return {name: hide(str(value)) for name, value in facts.items()}
+
+
+def answer(
+    model: Engine,
+    requests: Sequence[Request],
+    store: Store,
+    settings: Mapping[str, Any],
+    console: Console | None = None,
+) -> dict[str, Response]:
+    """Responses by the id of the request: from the store, and for the rest from the model, into the store.
+
+    The model gets requests that differ only in their ids once.
+    """
+    responses = {request.id: response for request in requests if (response := store.get(request)) is not None}
+    unknown = [request for request in requests if request.id not in responses]
+    # Rows of different configs may ask the same question, which is then computed once.
+    same = grouped(unknown, lambda request: replace(request, id=""))
+    rest = {group[0].id: group for group in same.values()}
+    first = [group[0] for group in rest.values()]
+    with _progress(first, len(responses), console) as advance:
+
+        def keep(response: Response) -> None:
+            request, *others = rest[response.id]
+            store.put(request, response)
+            responses.update({item.id: replace(response, id=item.id) for item in (request, *others)})
+            advance(request)
+
+        if first:
+            model.answer(first, on_response=keep, **settings)
+    return responses
+
+
+def truncated(model: Engine, requests: Sequence[Request]) -> frozenset[str]:
+    """Ids of the requests whose text is cut, including those whose responses were cached."""
+    model.tokens.truncate = True
+    for _ in model.tokens.queries(requests):
+        pass
+    continued = [request for request in requests if request.max_new]
+    contexts = model.tokens.encode([request.context for request in continued])
+    for request, context in zip(continued, contexts, strict=True):
+        model.tokens.prompt(request, context, request.max_new)
+    return model.truncated
+
+
+@contextmanager
+def _progress(requests: Sequence[Request], known: int, console: Console | None) -> Iterator[Callable[[Request], None]]:
+    """A progress bar for scoring and one for continuations, by the length of the texts.
+
+    Continuations are much slower, so one bar for both would show a wrong remaining time.
+    """
+    columns = (
+        progress.TextColumn("{task.description}"),
+        *(progress.BarColumn(), progress.TaskProgressColumn()),
+        *(progress.TimeElapsedColumn(), progress.TimeRemainingColumn()),
+    )
+    silent = console is None
+    with progress.Progress(*columns, console=console, transient=True, disable=silent) as shown:
+        bars: dict[bool, progress.TaskID] = {}
+        for continued, label in ((False, "scoring"), (True, "continuing")):
+            of_kind = [request for request in requests if bool(request.max_new) == continued]
+            if of_kind:
+                text = f"{label} {len(of_kind):,}" + f" ({known:,} known)" * (known > 0 and not bars)
+                bars[continued] = shown.add_task(text, start=not bars, total=sum(map(_size, of_kind)))
+
+        def advance(request: Request) -> None:
+            bar = bars[bool(request.max_new)]
+            shown.start_task(bar)
+            shown.advance(bar, _size(request))
+
+        yield advance
+
+
+def _size(request: Request) -> int:
+    return 1 + len(request.context) + sum(len(option.text) for option in request.options)

@@ -1,0 +1,324 @@
+"""The result of a run as Python objects: tables as DataFrames, its files, and the comparison with another run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import cards.results
+from builders.files.manifest import file_sha256
+from cards.common.draw import glance_html, one_line
+from cards.common.options import checked, in_python
+from scoring import benchmarks, report
+from scoring.declared import as_asked
+from scoring.inputs.columns import from_arrow
+from scoring.report.headlines import Comparison, described, headline_scores
+from scoring.statistics.stats import RESAMPLES, compare, corrected, measure
+from scoring.types import BY_OTHERS, Benchmark, Difference, Estimate, Report, ScoringError, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+#: The prefix of the columns of the base in the joined table.
+BASE = "base_"
+
+
+def paired(
+    reports: tuple[Report, Report], tables: tuple[Mapping[str, Table], Mapping[str, Table]], resamples: int = RESAMPLES
+) -> Comparison:
+    """Every metric of a run minus that of its base, and their agreements, for the benchmarks that both have.
+
+    The p-values are corrected for all differences of all benchmarks together.
+
+    Parameters
+    ----------
+    reports, tables:
+        The report and the tables of examples by benchmark, of the run and of its base.
+
+    Raises
+    ------
+    ScoringError
+        When the runs cannot be compared: other data, profile, examples or version of a benchmark.
+    """
+    differences: list[Difference] = []
+    agreements: list[Estimate] = []
+    for name in _shared(*reports):
+        if any(name not in own for own in tables):
+            raise ScoringError(
+                f"A run has scores of {name} and no examples, so there is no paired comparison; probes leaderboard "
+                "compares such runs as independent ones."
+            )
+        benchmark = as_asked(benchmarks.get(name), reports[0])
+        for found in reports:
+            version = found.environment.get(f"benchmark {benchmark.name}", benchmark.version)
+            if version != benchmark.version:
+                raise ScoringError(
+                    f"A run of {found.model} used version {version} of the benchmark {benchmark.name}, and this is "
+                    f"{benchmark.version}; score that model again."
+                )
+        table, base = (own[benchmark.name] for own in tables)
+        chosen = benchmark.items(reports[0].profile, table)
+        clusters = joint_clusters(table[benchmark.cluster], base.get(benchmark.cluster))
+        differences += compare(
+            chosen,
+            table,
+            base,
+            clusters,
+            benchmark=benchmark.name,
+            resamples=resamples,
+            own_clusters=benchmark.cluster == "id",
+        )
+        agreements += agree(benchmark, reports[0].profile, table, base, resamples)
+    return Comparison(*reports, tuple(corrected(differences)), tuple(agreements))
+
+
+def joint_clusters(run: Any, base: Any) -> Any:
+    """The clusters of examples that depend on each other in a run or in its base.
+
+    They are the same in both, except where the answers make them: then a cluster joins all that share one in either
+    run.
+
+    >>> joint_clusters(np.array(["a", "a", "b", "c"]), np.array(["x", "y", "y", "z"])).tolist()
+    [0, 0, 0, 1]
+    """
+    if base is None or np.array_equal(run, base):
+        return run
+    from scipy.sparse import coo_array  # type: ignore[import-untyped]
+    from scipy.sparse.csgraph import connected_components  # type: ignore[import-untyped]
+
+    _, of_run = np.unique(run, return_inverse=True)
+    _, of_base = np.unique(base, return_inverse=True)
+    # A graph with a node for each cluster of both runs, and an edge for each example between its two clusters.
+    first = int(of_run.max()) + 1
+    size = first + int(of_base.max()) + 1
+    edges = coo_array((np.ones(len(of_run)), (of_run, of_base + first)), shape=(size, size))
+    _, component = connected_components(edges, directed=False)
+    return component[of_run]
+
+
+def agree(benchmark: Benchmark, profile: str, table: Table, base: Table, resamples: int = RESAMPLES) -> list[Estimate]:
+    """The agreements of a benchmark between two tables of the same examples, row by row."""
+    joined = {**table, **{f"{BASE}{name}": column for name, column in base.items()}}
+    chosen = benchmark.items(profile, joined, benchmark.agreements(profile))
+    return measure(chosen, joined, table[benchmark.cluster], benchmark=benchmark.name, resamples=resamples)
+
+
+def _shared(one: Report, other: Report) -> list[str]:
+    if one.profile != other.profile:
+        raise ScoringError(
+            f"The runs have the profiles {one.profile} and {other.profile}; compare two runs of one profile."
+        )
+    for name in one.data.keys() & other.data.keys():
+        if one.data[name] != other.data[name]:
+            raise ScoringError(
+                f"The runs used {name} in the versions {one.data[name]} and {other.data[name]}; compare two runs over "
+                "the same data."
+            )
+    shared = [name for name in one.benchmarks if name in other.benchmarks]
+    if not shared:
+        listed = " and ".join(", ".join(own.benchmarks) or "none" for own in (one, other))
+        raise ScoringError(f"The runs have no benchmark in common: {listed}; compare two runs of one benchmark.")
+    return shared
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RunResult:
+    """What a run computed: its report, the table of examples of each benchmark, and remarks on what was left out.
+
+    ``validity`` has, by benchmark, what its scores mean and do not mean.
+
+    Examples
+    --------
+    >>> result = load("runs/tiny")  # doctest: +SKIP
+    >>> result.table()  # doctest: +SKIP
+    """
+
+    report: Report
+    tables: Mapping[str, Table]
+    validity: Mapping[str, str] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+    def table(self) -> pd.DataFrame:
+        """Every score, a row each: benchmark, group, metric, value, low, high, ideal, n, clusters.
+
+        ``low`` and ``high`` are the ends of the 95 % interval; a score that is not defined is NaN.
+        """
+        import pandas as pd
+
+        columns = ["benchmark", "group", "metric", "value", "low", "high", "ideal", "n", "clusters"]
+        rows = [[getattr(estimate, name) for name in columns] for estimate in self.report.estimates]
+        return pd.DataFrame(rows, columns=columns).astype({"ideal": float})
+
+    def examples(self, benchmark: str) -> pd.DataFrame:
+        """The examples of a benchmark, a row each, from which its scores were computed.
+
+        Raises
+        ------
+        ScoringError
+            When the run has no examples of that benchmark.
+        """
+        import pandas as pd
+
+        if benchmark not in self.tables:
+            names = ", ".join(self.tables) or "none"
+            raise ScoringError(f"The run has no examples of {benchmark!r}; it has those of {names}.")
+        return pd.DataFrame({name: list(column) for name, column in self.tables[benchmark].items()})
+
+    def compare(self, base: RunResult, resamples: int = RESAMPLES) -> Comparison:
+        """The differences from an earlier run, the ``base``, over the same examples, with paired intervals.
+
+        The p-values are corrected (Holm, 1979) over the groups of a metric.
+
+        Raises
+        ------
+        ScoringError
+            When the runs are of other data, profiles, examples or versions of a benchmark.
+        """
+        if not isinstance(base, RunResult):
+            raise ScoringError(
+                f"compare takes the result of an earlier run, and {type(base).__name__} was given; "
+                "scoring.load(FOLDER) reads one from its folder."
+            )
+        return paired((self.report, base.report), (self.tables, base.tables), resamples)
+
+    def save(self, folder: str | Path, beside: Sequence[Report] = ()) -> Path:
+        """Writes the files of the run (:mod:`scoring.report`) and returns the folder.
+
+        The page shows the scores of other runs (:func:`runs_beside`) beside its own.
+
+        Raises
+        ------
+        ScoringError
+            When the folder is no path or cannot be written, or a column of examples cannot be stored.
+        """
+        path: Path = checked("folder", Path, folder, ScoringError)
+        with in_python(ScoringError, out="folder"):
+            report.write(path, self.report, self.tables, self.validity, beside)
+        return path
+
+    def __repr__(self) -> str:
+        """The headline of each benchmark, in one line."""
+        parts = [
+            f"{h.estimate.benchmark} {h.estimate.metric} {h.scale.brief(h.estimate.value)} {h.standing}".rstrip()
+            for h in headline_scores(self.report)
+        ]
+        return one_line(f"RunResult of {described(self.report)}", parts)
+
+    def _repr_html_(self) -> str:
+        """The headline of each benchmark with a small picture, and all scores folded, for notebooks."""
+        lines = (
+            (f"{e.benchmark}: {h.sentence}", e.numbers, e.ideal, (e.least, e.most))
+            for h in headline_scores(self.report)
+            for e in [h.estimate]
+        )
+        return glance_html(described(self.report), lines, self.table())
+
+
+def load(folder: str | Path) -> RunResult:
+    """The result that :meth:`RunResult.save`, or ``probes score``, wrote into a folder.
+
+    Raises
+    ------
+    ScoringError
+        When the folder has no complete run.
+
+    Examples
+    --------
+    >>> load("runs/gpt2").examples("occugender")  # doctest: +SKIP
+    """
+    path = checked("folder", Path, folder, ScoringError)
+    stored = report.read(path)
+    # Some sources published scores without the answers behind them.
+    with_examples = stored.examples if stored.environment.get("engine") == BY_OTHERS else stored.benchmarks
+    return RunResult(
+        stored,
+        StoredTables(path, with_examples),
+        {name: benchmarks.get(name).validity for name in stored.benchmarks if benchmarks.known(name)},
+    )
+
+
+class StoredTables(Mapping[str, Table]):
+    """The tables of examples in the folder of a run, each read when it is asked for; so a hundred runs can be open.
+
+    Raises
+    ------
+    ScoringError
+        When a file is not the one that ``results.json`` describes, also when it is read later.
+    """
+
+    def __init__(self, folder: Path, names: Iterable[str]) -> None:
+        self._folder = folder
+        self._names = list(names)
+        described = cards.results.load(folder).examples
+        for name in self._names:
+            check_examples(folder, name, described)
+
+    def __getitem__(self, name: str) -> Table:
+        if name not in self._names:
+            raise KeyError(name)
+        return read_examples(self._folder, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def runs_beside(folders: Iterable[Path], profile: str) -> list[Report]:
+    """The reports of stored runs, to be shown beside a run of this profile.
+
+    Raises
+    ------
+    ScoringError
+        When one cannot be read or has another profile.
+    """
+    found = {folder: report.read(folder) for folder in folders}
+    for folder, run in found.items():
+        if run.profile != profile:
+            raise ScoringError(
+                f"{folder} has the profile {run.profile}, and this run {profile}; give --beside a run of one profile."
+            )
+    return list(found.values())
+
+
+def read_examples(folder: Path, benchmark: str) -> Table:
+    """The table of examples of a benchmark in the folder of a run.
+
+    Raises
+    ------
+    ScoringError
+        When the file cannot be read.
+    """
+    path = check_examples(folder, benchmark, cards.results.load(folder).examples)
+    try:
+        return from_arrow(pq.read_table(path))
+    except (OSError, pa.ArrowException) as error:
+        raise ScoringError(f"{path} cannot be read ({type(error).__name__}); score that model again.") from None
+
+
+def check_examples(folder: Path, benchmark: str, described: Mapping[str, Any]) -> Path:
+    """The file of examples of a benchmark, which is the one that ``results.json`` describes.
+
+    Raises
+    ------
+    ScoringError
+        When it is another one, or cannot be read.
+    """
+    path = folder / "examples" / report.file_name(benchmark)
+    about = described.get(benchmark)
+    checksum = about.get("sha256") if isinstance(about, dict) else None
+    try:
+        found = file_sha256(path)
+    except OSError as error:
+        raise ScoringError(f"{path} cannot be read ({type(error).__name__}); score that model again.") from None
+    if checksum and found != checksum:
+        raise ScoringError(f"{path} is not the file that results.json describes; score that model again.")
+    return path

@@ -1,0 +1,344 @@
+"""One run: the requests of benchmarks, the responses of one model, tables of records, and estimates."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from cards.common.answer_key import shown_key
+from cards.results import NAMED_REVISION, PARAMETERS
+from scoring.asking import answering, language
+from scoring.asking.answering import Question
+from scoring.asking.result import RunResult
+from scoring.inference.chat import Chat
+from scoring.inference.parallel import ALONE, Processes, ended, together
+from scoring.inputs import tables
+from scoring.inputs.columns import Columns
+from scoring.inputs.prompts import Prompt
+from scoring.options import Settings, recorded
+from scoring.statistics.stats import RESAMPLES, measure
+from scoring.types import Benchmark, Estimate, Line, Metric, Report, Request, Response, ScoringError, Table
+
+if TYPE_CHECKING:
+    from scoring.inference.engine import Engine
+    from scoring.inference.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A benchmark with the splits that were read; ``lacking`` names the splits that do not exist."""
+
+    benchmark: Benchmark
+    splits: tuple[tables.Loaded, ...] = ()
+    lacking: tuple[tables.DataMissing, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the models of one call have in common: the data, and for several the questions that are made of them."""
+
+    parts: Sequence[Part]
+    questions: answering.SharedQuestions | None = None
+
+
+def read(
+    benchmarks: Sequence[Benchmark], source: str, profile: str, limit: int | None = None, *, named: bool = False
+) -> list[Part]:
+    """The data of benchmarks; each part names the splits that are missing.
+
+    Raises
+    ------
+    ScoringError
+        When no benchmark has data, when a benchmark that the user ``named`` has none, or when a file is not
+        the one of its manifest.
+    """
+    parts = []
+    for benchmark in benchmarks:
+        splits, lacking = [], []
+        for place in benchmark.configs_of(profile):
+            try:
+                splits.append(tables.of_benchmark(benchmark, source, *place, limit))
+            except tables.DataMissing as error:
+                lacking.append(error)
+        parts.append(Part(benchmark, tuple(splits), tuple(lacking)))
+    empty = [part for part in parts if not part.splits]
+    if empty and (named or len(empty) == len(parts)):
+        raise empty[0].lacking[0]
+    return parts
+
+
+def run(
+    model: Engine,
+    parts: Sequence[Part],
+    store: Store,
+    settings: Settings,
+    prompt: Prompt,
+    chat: Chat | None = None,
+    console: Console | None = None,
+    processes: Processes = ALONE,
+    shared: answering.SharedQuestions | None = None,
+) -> RunResult:
+    """Gets the responses to all requests, from the store or the model, and computes every metric.
+
+    Parameters
+    ----------
+    parts:
+        From :func:`read`; each benchmark must suit the kind of the model.
+    settings:
+        Of which the profile, the resamples, ``batch_tokens`` and ``truncate`` are used.
+    prompt:
+        That of the settings, with the system text.
+    chat:
+        Applies the model's chat template to each request; without it the model reads plain text.
+    store:
+        Has the responses of earlier runs with the same model and settings. New responses are written as
+        they arrive, so an interrupted run can continue.
+    console:
+        Shows the progress.
+    processes:
+        The processes that share the requests; all but the first end here.
+    shared:
+        Makes or has the questions, where several models are asked them.
+
+    Raises
+    ------
+    SystemExit
+        In the other processes, when all requests are answered.
+    ScoringError
+        When the model cannot answer a request, or produces NaN or infinity.
+    """
+    if prompt.self_debias:
+        from scoring.inference.self_debias import with_prompt
+
+        model = with_prompt(model, prompt)
+    prompt.refuse(chat is not None)
+    how = {name: getattr(settings, name) for name in ("batch_tokens", "truncate")}
+    how["decoding"] = answering.decoding(prompt)
+
+    def answered(some: Sequence[Request]) -> dict[str, Response]:
+        return answering.answer(model, some, store, how, console)
+
+    asker = answering.Asker(settings.profile, prompt, chat)
+    every: Iterator[answering.Question]
+    if shared is None:
+        every = chain.from_iterable(asker.questions(part.benchmark, part.splits, model) for part in parts)
+    else:
+        every = shared.of(asker, [(part.benchmark, part.splits) for part in parts], model)
+    columns = {part.benchmark.name: Columns() for part in parts}
+    skipped: list[str] = []
+    # One piece after the other is asked and becomes lines of the tables, so that memory does not grow with the rows.
+    for piece in answering.pieces(every):
+        asked = _after_first_turn(piece, asker, model, answered) if prompt.first and chat else piece
+        fit, left_out = answering.scorable(asked, model)
+        skipped += left_out
+        requests = [request for question in fit for request in question.requests.values()]
+        if processes.count > 1:
+            together(processes, requests, store, answered)
+            # The first process has all responses and makes the tables alone.
+            if not processes.first:
+                continue
+        responses = answered(requests)
+        cut = answering.truncated(model, requests) if settings.truncate else None
+        for question in fit:
+            columns[question.benchmark.name].add(line(settings.profile, question, responses, cut))
+    # The other processes end in there.
+    if processes.count > 1:
+        ended(processes, model, store)
+
+    records: dict[str, Table] = {}
+    estimates: list[Estimate] = []
+    for part in parts:
+        name = part.benchmark.name
+        own = part.benchmark.joined
+        records[name] = own(records) if own else columns.pop(name).table()
+        estimates += estimate(part.benchmark, settings.profile, records[name], settings.resamples)
+    report = model_report(model, parts, settings, prompt, chat, estimates)
+    if "logprobs" in model.capabilities and (model.kind == "causal" or "masked" in model.capabilities):
+        report = replace(report, language=language.measured(model, answered(language.requests())))
+    if skipped:
+        report = replace(report, environment={**report.environment, "rows skipped": skipped})
+    return RunResult(report, records, remarks=_skipped(skipped))
+
+
+def _skipped(sentences: Sequence[str]) -> tuple[str, ...]:
+    """A remark on rows that the model's tokens do not allow to score; the report names all of them.
+
+    >>> _skipped(["a: 'x.' lies half in the span 'x'"])
+    ("1 row is skipped, because a token of it lies half in what is scored (a: 'x.' lies half in the span 'x').",)
+    """
+    if not sentences:
+        return ()
+    rows = "1 row is" if len(sentences) == 1 else f"{len(sentences)} rows are"
+    more = ", and so on; report.html names all" if len(sentences) > 1 else ""
+    return (f"{rows} skipped, because a token of it lies half in what is scored ({sentences[0]}{more}).",)
+
+
+def _after_first_turn(
+    piece: Sequence[Question],
+    asker: answering.Asker,
+    model: Engine,
+    answered: Callable[[Sequence[Request]], Mapping[str, Response]],
+) -> list[Question]:
+    """The questions of a piece after the model's first turn, which is asked here."""
+
+    def asked(around: Callable[[str], Sequence[str]]) -> list[Question]:
+        return [asker.question(one.benchmark, one.row, one.context, around) for one in piece]
+
+    assert asker.chat
+    return asked(answering.after_first_turn(model, asked, asker.prompt, asker.chat, answered))
+
+
+def line(
+    profile: str, question: Question, responses: Mapping[str, Response], cut: frozenset[str] | None = None
+) -> Line:
+    """The record of a question; with ``cut`` (ids of requests) ``truncated`` marks one with cut text."""
+    own = {name: responses[request.id] for name, request in question.requests.items()}
+    record = question.benchmark.to_record(profile, question.row, own, question.context)
+    if cut is not None:
+        record["truncated"] = any(request.id in cut for request in question.requests.values())
+    return record
+
+
+def table(profile: str, asked: Iterable[Question], responses: Mapping[str, Response]) -> Table:
+    """One record per question."""
+    return tables.as_table(line(profile, question, responses) for question in asked)
+
+
+def estimate(benchmark: Benchmark, profile: str, table: Table, resamples: int = RESAMPLES) -> list[Estimate]:
+    """Every metric over every group that has rows."""
+    if not table:
+        return []
+    items = benchmark.items(profile, table)
+    estimates: dict[int, Estimate] = {}
+    columns = [cluster_of(benchmark, metric, table) for _, metric in items]
+    for column in dict.fromkeys(columns):
+        places = [place for place, other in enumerate(columns) if other == column]
+        chosen = [items[place] for place in places]
+        measured = measure(chosen, table, table[column], benchmark=benchmark.name, resamples=resamples)
+        estimates.update(zip(places, measured, strict=True))
+    return [estimates[place] for place in range(len(items))]
+
+
+def cluster_of(benchmark: Benchmark, metric: Metric, table: Table) -> str:
+    """The column that is resampled together for a metric: its own where each example is a cluster of the benchmark."""
+    own = benchmark.cluster == "id" and metric.cluster in table
+    return metric.cluster if own else benchmark.cluster
+
+
+def model_report(
+    model: Engine,
+    parts: Sequence[Part],
+    settings: Settings,
+    prompt: Prompt,
+    chat: Chat | None,
+    estimates: Sequence[Estimate] = (),
+) -> Report:
+    """The report of a run of a model with these settings."""
+    counts: dict[str, Any] = {
+        f"prompt {prompt.name}": f"{prompt.version} sha256:{_sha256(prompt.json())}",
+        "chat template": f"sha256:{_sha256(chat.template)}" if chat else "",
+        "system": chat.system if chat else "",
+    }
+    known = {NAMED_REVISION: model.named_revision, PARAMETERS: model.parameters}
+    counts |= {name: value for name, value in known.items() if value}
+    about = {name: getattr(model, name) for name in ("revision", "adapter", "dtype")}
+    shown = {part.benchmark.name: part.benchmark.headline for part in parts if part.benchmark.headline}
+    about |= {"model": model.name, "speed": model.stats.speed(), "headlines": shown}
+    key = shown_key(answering.key(model, prompt, truncate=settings.truncate, chat=chat))
+    environment = {**model.environment, "settings": recorded(settings), "response key": key}
+    return report_of(parts, settings, prompt, estimates, environment, counts, **about)
+
+
+def report_of(
+    parts: Sequence[Part],
+    settings: Settings,
+    prompt: Prompt,
+    estimates: Sequence[Estimate],
+    engine: Mapping[str, Any],
+    asked: Mapping[str, Any],
+    **about: Any,
+) -> Report:
+    """The report of a run, with facts ``about`` the model; the environment has those of ``engine`` and prompt too."""
+    environment = {
+        answering.PACKAGE: answering.package_version(),
+        "platform": platform.platform(),
+        **engine,
+        **{f"benchmark {part.benchmark.name}": part.benchmark.version for part in parts},
+        **asked,
+        "resamples": settings.resamples,
+        "data lacking": [missing.name for part in parts for missing in part.lacking],
+    }
+    about |= {"prompt": prompt.name, "profile": settings.profile, "environment": environment}
+    about["data"] = {loaded.name: loaded.version for part in parts for loaded in part.splits}
+    return Report(estimates=tuple(estimates), **about)
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def without(
+    parts: Sequence[Part], reason: Callable[[Part], str], advice: str, end: str, *, named: bool, unread: bool = False
+) -> tuple[list[Part], list[str]]:
+    """The parts for which there is no ``reason`` to leave them out, and a remark for each other one.
+
+    Of parts whose data are ``unread`` it is not known whether any is left.
+
+    Raises
+    ------
+    ScoringError
+        When there is one for a benchmark that the user named, or no part is left; with ``advice``.
+    """
+    reasons = {part.benchmark.name: reason(part) for part in parts}
+    left = [part for part in parts if not reasons[part.benchmark.name]]
+    remarks = list(filter(None, reasons.values()))
+    if remarks and (named or not (any(part.splits for part in left) or unread)):
+        raise ScoringError(f"{remarks[0]}; leave the benchmark out, or {advice}.")
+    return left, [f"{remark}{end}" for remark in remarks]
+
+
+def suited(parts: Sequence[Part], kind: str, model: str, *, named: bool) -> tuple[list[Part], list[str]]:
+    """The parts that have data and suit a kind of model, and a remark for each benchmark that does not suit.
+
+    The kind is ``causal``, ``masked``, or ``chat`` for a model that is asked through its chat template.
+
+    Raises
+    ------
+    ScoringError
+        When a benchmark that the user named does not suit, or no part is left.
+    """
+
+    def reason(part: Part) -> str:
+        if kind in part.benchmark.kinds:
+            return ""
+        if kind == "chat":
+            return f"The benchmark {part.benchmark.name} scores whole sentences, which a chat template cannot hold"
+        kinds = " or ".join(other for other in part.benchmark.kinds if other != "chat")
+        return f"The benchmark {part.benchmark.name} is for {kinds} models, and {model} is a {kind} one"
+
+    way = "run without --chat" if kind == "chat" else "give another model"
+    fit, remarks = without(parts, reason, way, ".", named=named)
+    return [part for part in fit if part.splits], remarks
+
+
+def able(parts: Sequence[Part], engine: Engine, profile: str, *, named: bool) -> tuple[list[Part], list[str]]:
+    """The parts whose needs an engine meets, and a remark for each other one.
+
+    Raises
+    ------
+    ScoringError
+        When the engine cannot do what a benchmark that the user named needs, or no part is left.
+    """
+
+    def reason(part: Part) -> str:
+        lacking = sorted(part.benchmark.needs(profile, answering.facts(engine)) - engine.capabilities)
+        needs = f"The benchmark {part.benchmark.name} needs {' and '.join(lacking)}"
+        return f"{needs}, which the engine of this run ({engine.revision}) does not have" if lacking else ""
+
+    return without(parts, reason, "score the model with the transformers engine", "; it is left out.", named=named)

@@ -1,0 +1,269 @@
+"""Engines: one file each, whose ``ENGINE`` says which options choose it, what its runs are called and how it scores.
+
+An engine in the sense of :mod:`scoring.inference.engine` answers requests; :func:`score` reads the data, asks such an
+engine and computes the result. :mod:`scoring.inference.engines.chat_api` has answers in words alone, and scores
+otherwise.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from builders.generation.run import CACHE
+from cards.common.files import LOCK, RECORD, locked, refuse_links, strays
+from cards.common.options import filled
+from cards.common.packages import required
+from cards.common.registry import Registry
+from scoring import report
+from scoring.asking import run
+from scoring.asking.result import RunResult, runs_beside
+from scoring.inference.chat import Chat
+from scoring.inference.load_options import LoadOptions
+from scoring.inference.parallel import ALONE, Processes
+from scoring.options import ManyModels, Sampling, ServedOptions, Settings
+from scoring.report.terminal import want
+from scoring.types import ScoringError
+
+if TYPE_CHECKING:
+    from scoring.inference.engine import Engine
+
+#: A block that needs the packages for models; without them it ends in one sentence.
+installed = partial(required, "Scoring a model", "score", ScoringError)
+#: Options that say how to load a model here, which a server has done already.
+LOADING = ("adapter", "device", "quantize", "trust_remote_code", "allow_pickle", "exact", "dtype")
+
+
+class NoModel(ScoringError):
+    """Options without a model, or with more than one."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What is scored and how: the model as it was given, its tokenizer, and the checked options by their groups.
+
+    ``shared`` has the data where they were read before, as for several models; without it they are read.
+    """
+
+    model: Any
+    tokenizer: Any
+    settings: Settings
+    sampling: Sampling
+    servers: ServedOptions
+    loading: LoadOptions
+    many: ManyModels = field(default_factory=ManyModels)
+    shared: run.Shared | None = None
+
+    @classmethod
+    def of(cls, model: Any, values: Mapping[str, Any]) -> Call:
+        """The call of :func:`scoring.evaluate` with these values of its parameters.
+
+        Raises
+        ------
+        ScoringError
+            When a value is not of the type or in the range of its option.
+        """
+        tokenizer = values["tokenizer"]
+        # The tokenizer of a loaded model is an object.
+        named = {"model": name_of(model), "tokenizer": str(tokenizer) if isinstance(tokenizer, (str, Path)) else None}
+        fill = partial(filled, values={**values, **named}, error=ScoringError)
+        groups = fill(Settings), fill(Sampling), fill(ServedOptions), fill(LoadOptions), fill(ManyModels)
+        return cls(model, tokenizer, *groups)
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the model is an object and no name."""
+        return not isinstance(self.model, (str, Path))
+
+
+@dataclass(frozen=True, slots=True)
+class EngineKind:
+    """A way to get responses.
+
+    Parameters
+    ----------
+    suits:
+        Whether the options of a call choose it; one kind suits a call.
+    name:
+        What a run is called; raises a ``ScoringError`` for options that contradict each other.
+    run:
+        Scores.
+    remote:
+        Whether servers do the work, so that one process is enough.
+    folder:
+        Further texts that make another default folder of a run.
+    """
+
+    suits: Callable[[Call], bool]
+    name: Callable[[Call], str]
+    run: Callable[[Call, Console, Processes], RunResult]
+    remote: bool = False
+    folder: Callable[[Call], Sequence[str]] = lambda _: ()
+
+
+#: Where a run writes besides the files of its report, by name in its folder.
+_PLACES = ("responses", "examples", CACHE, f".{CACHE}.lock", f".{CACHE}.sent", f".{CACHE}.sent.lock", LOCK, RECORD)
+REGISTRY = Registry((__name__, __path__), "ENGINE", EngineKind, "engine", ScoringError)
+
+
+def chosen(call: Call) -> EngineKind:
+    """The kind of engine that the options of a call choose.
+
+    Raises
+    ------
+    ScoringError
+        With the first option of another kind, which would do nothing.
+    """
+    if not call.sampling.chat_api:
+        refuse(call.sampling, "is of answers that a chat API samples; leave it out, or add --chat-api.")
+        if not (call.servers.base_url or call.in_memory):
+            refuse(call.servers, "is of servers; leave it out, or give their --base-url.")
+    return next(kind for kind in map(REGISTRY.get, REGISTRY.names()) if kind.suits(call))
+
+
+def name_of(model: Any) -> str:
+    """The name of a model as it was given; of a loaded one that it was loaded by, a folder by its last part."""
+    if isinstance(model, (str, Path)):
+        return str(model)
+    if hasattr(model, "capabilities"):
+        return str(model.name)
+    name = str(getattr(getattr(model, "config", None), "_name_or_path", "")) or type(model).__name__
+    return Path(name).name if Path(name).is_absolute() else name
+
+
+def refuse_loading(call: Call) -> None:
+    """Refuses a model, and options for loading one, beside a server.
+
+    Raises
+    ------
+    ScoringError
+        With the first such option.
+    """
+    if call.loading.model:
+        raise ScoringError(
+            f"Both the model {call.loading.model!r} and a server are given; name the server's model with --model-name, "
+            "or leave out --base-url."
+        )
+    why = "says how a model is loaded, and a server has loaded it already; leave it out, or start the server with it."
+    refuse(call.loading, why, LOADING)
+
+
+def refuse(options: Any, why: str, names: Collection[str] = ()) -> None:
+    """Refuses options, of these names or all, that have another value than their default.
+
+    Raises
+    ------
+    ScoringError
+        With the first such option.
+    """
+    for own in fields(options):
+        # An option that was not given is None, False or an empty list.
+        if (own.name in names or not names) and (getattr(options, own.name) or own.default) != own.default:
+            raise ScoringError(f"--{own.name.replace('_', '-')} {why}")
+
+
+def check_folder(folder: Path) -> None:
+    """Refuses a folder with files in which no run was begun; in that of a run, files of the user stay as they are.
+
+    A link where a run writes is refused, because a file elsewhere would be written.
+    """
+    refuse_links(folder, _PLACES, ScoringError)
+    others = [name for name in strays(folder, ()) if CACHE not in name]  # a run may read recorded answers there
+    if others and not any((folder / name).is_file() for name in (LOCK, "results.json")):
+        raise ScoringError(
+            f"{folder / others[0]} was not written by this program, and a run has its own folder; give another --out."
+        )
+
+
+def read(settings: Settings) -> list[run.Part]:
+    """The data of the benchmarks of a run.
+
+    Raises
+    ------
+    ScoringError
+        When a benchmark has no data, or a file is not the one of its manifest.
+    """
+    named = bool(settings.benchmarks)
+    return run.read(settings.chosen(), settings.data, settings.profile, settings.limit, named=named)
+
+
+def score(
+    name: str,
+    load: Callable[[], Engine],
+    settings: Settings,
+    console: Console,
+    processes: Processes = ALONE,
+    shared: run.Shared | None = None,
+) -> RunResult:
+    """Reads the data, loads the model and runs the benchmarks.
+
+    Settings and data are checked first, because a model takes long to load.
+
+    Parameters
+    ----------
+    name:
+        The model as the user named it.
+    load:
+        Loads it, or connects to its servers.
+    console:
+        Where progress is shown.
+    processes:
+        The processes that share the requests.
+    shared:
+        The data and questions of several models, where they were read before (:func:`read`).
+
+    Raises
+    ------
+    ScoringError
+        When the model or the data cannot be used.
+    """
+    prompt, others = settings.full_prompt(), runs_beside(settings.beside, settings.profile)
+    from scoring.asking.answering import decoding, key
+
+    with installed():
+        decoding(prompt)  # raises for an impossible setting
+        from scoring.inference.store import Store
+    named = bool(settings.benchmarks)
+    parts = list(shared.parts) if shared else read(settings)
+    with console.status("Loading the model …"), installed():
+        model = load()
+    with closing(model):
+        if settings.chat and model.kind == "masked":
+            raise ScoringError(f"{name!r} is a masked model, which does not chat; leave out --chat.")
+        chat = Chat(model.tokens.tokenizer, name, prompt.system) if settings.chat else None
+        lacking = [missing.name for part in parts for missing in part.lacking]
+        parts, unsuited = run.suited(parts, "chat" if chat else model.kind, model.name, named=named)
+        parts, unable = run.able(parts, model, settings.profile, named=named)
+        stored = key(model, prompt, truncate=settings.truncate, chat=chat)
+        validity = {part.benchmark.name: part.benchmark.validity for part in parts}
+        with ExitStack() as stack:
+            folder = Path(settings.out or stack.enter_context(tempfile.TemporaryDirectory()))
+            if processes.first:
+                stack.enter_context(locked(folder, ScoringError))
+                # Refused before anything is asked: a run of hours must not end at a folder that it may not replace.
+                planned = run.model_report(model, parts, settings, prompt, chat)
+                report.check_finished(folder, planned, overwrite=settings.overwrite)
+            stack.enter_context(processes.connected())
+            store = stack.enter_context(Store(folder / "responses", stored, processes.rank))
+            # A server may have got another model since the responses were stored.
+            model.recognise(store)
+            questions = shared.questions if shared else None
+            result = run.run(model, parts, store, settings, prompt, chat, console, processes, questions)
+            damaged = "{} line {} was not as it was written; its question was asked again."
+            remarks = [*unsuited, *unable, *result.remarks, *model.remarks]
+            remarks += [damaged.format(store.path, line) for line in store.damaged]
+            remarks += dict.fromkeys(loaded.note for part in parts for loaded in part.splits if loaded.note)
+            remarks += want(lacking, settings.data)
+            result = replace(result, validity=validity, remarks=tuple(remarks))
+            if settings.out:
+                report.write(folder, result.report, result.tables, result.validity, others)
+    return result

@@ -1,0 +1,104 @@
+"""A model that is in memory already: of transformers or PEFT, or an engine that the user made."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from scoring.asking.result import RunResult
+from scoring.inference.engines import Call, EngineKind, name_of, score
+from scoring.inference.load_options import LoadOptions
+from scoring.inference.parallel import Processes
+from scoring.types import ScoringError
+
+if TYPE_CHECKING:
+    from scoring.inference.model import Model
+
+
+def run(call: Call, console: Console, processes: Processes) -> RunResult:
+    """Scores the model, and gives it back as it was."""
+    check_loaded(call.model, call.tokenizer, call.loading)
+    with unchanged(call.model):
+        load = (lambda: call.model) if own_engine(call.model) else partial(engine_of, call.model, call.tokenizer)
+        return score(call.loading.model, load, call.settings, console, processes)
+
+
+def check_loaded(model: Any, tokenizer: Any, options: LoadOptions) -> None:
+    """Refuses an object that is no loaded model, one without its tokenizer, and options that say how to load one.
+
+    Raises
+    ------
+    ScoringError
+        In one sentence.
+    """
+    default = LoadOptions(options.model)
+    for field in fields(options):
+        if getattr(options, field.name) != getattr(default, field.name):
+            raise ScoringError(f"{field.name} says how to load a model, and this one is loaded; leave it out.")
+    if own_engine(model):
+        return
+    if hasattr(model, "model") and hasattr(model, "tokenizer"):
+        raise ScoringError(
+            f"A {type(model).__name__} was given as the model; give what it holds: the pipeline's .model as the model, "
+            "and tokenizer= its .tokenizer."
+        )
+    if not hasattr(model, "config") or not hasattr(model, "get_input_embeddings"):
+        raise ScoringError(
+            f"A {type(model).__name__} was given as the model; give a name, a folder, or a loaded transformers or PEFT "
+            "model."
+        )
+    if tokenizer is None or isinstance(tokenizer, str):
+        raise ScoringError("A loaded model needs its loaded tokenizer; give tokenizer=….")
+
+
+def own_engine(model: Any) -> bool:
+    """Whether an object is an engine that the user made (:class:`scoring.inference.engine.Engine`)."""
+    return hasattr(model, "capabilities")
+
+
+@contextmanager
+def unchanged(model: Any) -> Iterator[None]:
+    """Gives a loaded model back as it was: the mode of every module, and the generation settings."""
+    bare = model.get_base_model() if hasattr(model, "get_base_model") else model
+    training = {module: module.training for module in getattr(model, "modules", tuple)()}
+    generation = getattr(bare, "generation_config", None)
+    try:
+        yield
+    finally:
+        for module, mode in training.items():
+            module.training = mode
+        if generation is not None:
+            bare.generation_config = generation
+
+
+def engine_of(model: Any, tokenizer: Any) -> Model:
+    """A loaded transformers or PEFT model as an engine, after :func:`check_loaded`."""
+    from scoring.inference import checkpoint
+    from scoring.inference.model import Model
+
+    bare = model.get_base_model() if hasattr(model, "get_base_model") else model
+    classes = {"architectures": [type(bare).__name__], "model_type": bare.config.model_type}
+    kind = checkpoint.kind(classes, name_of(model))
+    adapters = ", ".join(getattr(model, "active_adapters", None) or ()) if hasattr(model, "peft_config") else ""
+    files = checkpoint.digest_of_tokenizer(tokenizer)
+    return Model(model, tokenizer, kind, name_of(model), _digest(model), adapters, files=files)
+
+
+def _digest(model: Any) -> str:
+    """The weights as they are in memory, by a hash: stored responses of other weights must not be taken."""
+    import torch
+
+    digest = hashlib.sha256()
+    for name, tensor in model.state_dict().items():
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+    return f"in memory, weights sha256:{digest.hexdigest()[:16]}"
+
+
+ENGINE = EngineKind(lambda call: call.in_memory, lambda call: call.loading.model, run)

@@ -1,0 +1,51 @@
+"""A model behind inference servers that give log-probabilities."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from rich.console import Console
+
+from builders.sources.retries import NO_ADDRESS, is_address
+from cards.common.packages import required
+from scoring.asking.result import RunResult
+from scoring.inference.engines import Call, EngineKind, refuse_loading, score
+from scoring.inference.parallel import Processes
+from scoring.options import ServedOptions
+from scoring.types import ScoringError
+
+if TYPE_CHECKING:
+    from scoring.inference.served.engine import Served
+
+
+def connect_to(options: ServedOptions, revision: str | None = None) -> Served:
+    """The engine of these servers; the HTTP client is only imported here."""
+    with required("Asking a server", "serve", ScoringError):
+        from scoring.inference.served.engine import connect
+
+    return connect(options, revision)
+
+
+def name(call: Call) -> str:
+    """The model at the server, or the hosts."""
+    refuse_loading(call)
+    if not all(map(is_address, call.servers.base_url)):
+        raise ScoringError(f"{NO_ADDRESS}.")
+    hosts = [urlsplit(url).netloc.rpartition("@")[2] for url in call.servers.base_url]
+    return call.servers.model_name or " ".join(filter(None, hosts)) or "server"
+
+
+def run(call: Call, console: Console, _processes: Processes) -> RunResult:
+    """Connects to the servers, and scores their model."""
+    return score(name(call), partial(connect_to, call.servers, call.loading.revision), call.settings, console)
+
+
+ENGINE = EngineKind(
+    lambda call: bool(call.servers.base_url) and not (call.in_memory or call.sampling.chat_api),
+    name,
+    run,
+    remote=True,
+    folder=lambda call: ("", call.servers.tokenizer or ""),
+)

@@ -1,0 +1,270 @@
+"""Built data sets, from a folder of this machine or from the Hub."""
+
+import random
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from builders import datasets
+from builders.dataset import BuildError
+from builders.files.manifest import file_sha256, read_manifest
+from builders.files.write import content_digest
+from builders.publish.restore import lacking, restored
+from cards.results import UNPUBLISHED
+from scoring.inputs.columns import Columns
+from scoring.types import DATA, Benchmark, Line, Row, ScoringError, Table
+
+_ORGANISATION = re.compile(r"hub:(\w[\w.-]*)(?:@([\w./-]+))?")
+
+
+class DataMissing(ScoringError):
+    """A split does not exist; ``name`` is its ``dataset/config/split``."""
+
+    exit_code = 2
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class TableFile:
+    """A Parquet file as a table that is read in parts, so that its length takes no memory.
+
+    Raises
+    ------
+    ScoringError
+        When it is read after the file was changed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._state = self._now()
+        with pq.ParquetFile(path) as file:
+            self.num_rows: int = file.metadata.num_rows
+
+    def _now(self) -> tuple[int, int, int]:
+        found = self.path.stat()
+        return found.st_ino, found.st_size, found.st_mtime_ns
+
+    def to_batches(self, max_chunksize: int) -> Iterator[pa.RecordBatch]:
+        """The rows in parts."""
+        with self._opened() as file:
+            yield from file.iter_batches(batch_size=max_chunksize)
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """The values of a column."""
+        with self._opened() as file:
+            return file.read([name]).column(name)
+
+    def select(self, names: Sequence[str]) -> pa.Table:
+        """Some columns, in memory."""
+        with self._opened() as file:
+            return file.read(list(names))
+
+    def to_pandas(self) -> Any:
+        """The whole table as a DataFrame, in memory."""
+        with self._opened() as file:
+            return file.read().to_pandas()
+
+    def take(self, places: Sequence[int]) -> pa.Table:
+        """Some rows, in ascending order."""
+        parts = []
+        start = 0
+        for batch in self.to_batches(1 << 16):
+            inside = [place - start for place in places if start <= place < start + len(batch)]
+            parts.append(pa.Table.from_batches([batch]).take(inside))
+            start += len(batch)
+        return pa.concat_tables(parts)
+
+    @contextmanager
+    def _opened(self) -> Iterator[pq.ParquetFile]:
+        try:
+            if self._now() != self._state:
+                raise ScoringError(f"{self.path} was changed while it was read; start the same command again.")
+            with pq.ParquetFile(self.path) as file:
+                yield file
+        except OSError as error:
+            raise ScoringError(
+                f"{self.path} cannot be read ({type(error).__name__}); start the same command again."
+            ) from None
+
+
+class Rows(Sequence[Row]):
+    """The rows of a table with further ``names`` in each, made when they are read: a table takes a tenth of the memory.
+
+    ``each(row)`` gives the rows that are asked in the place of one.
+
+    >>> rows = Rows(pa.table({"id": ["a", "b"]}), {"split": "test"}, lambda row: [row, row])
+    >>> len(rows), rows[3]
+    (4, {'id': 'b', 'split': 'test'})
+    """
+
+    #: Rows that are made at one time.
+    MADE = 1000
+
+    def __init__(
+        self, table: pa.Table | TableFile, names: Mapping[str, str], each: Callable[[Row], Iterable[Row]] | None = None
+    ) -> None:
+        self.table, self.names, self.each = table, names, each
+
+    def __iter__(self) -> Iterator[Row]:
+        for batch in self.table.to_batches(max_chunksize=self.MADE):
+            for row in batch.to_pylist():
+                named = row | self.names
+                yield from self.each(named) if self.each else (named,)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self) if self.each else int(self.table.num_rows)
+
+    def __getitem__(self, place: Any) -> Any:
+        return list(self)[place]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Rows) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # rows are dictionaries, which have no hash
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The rows of one split.
+
+    ``name`` is ``dataset/config/split``, and ``version`` has the version and the hash of the rows. Every row has
+    the columns ``config`` and ``split`` besides its own. ``whole`` is the split as it was before rows were drawn, and
+    ``note`` says from where text was restored that may not be published.
+    """
+
+    name: str
+    version: str
+    rows: Rows
+    whole: pa.Table | TableFile = field(repr=False, compare=False)
+    note: str = ""
+
+
+def load(source: str, dataset: str, config: str, split: str, limit: int | None = None) -> Loaded:
+    """Reads one split of a built data set.
+
+    Parameters
+    ----------
+    source:
+        A folder that ``probes build --out`` wrote, or ``hub:ORG`` or ``hub:ORG@REVISION``, an organisation of the
+        Hub that the data sets were published under.
+    limit:
+        The number of rows to take, drawn from the whole split, always the same ones.
+
+    Raises
+    ------
+    DataMissing
+        When there is no such data set, config or split.
+    ScoringError
+        When a file is not the one of its manifest.
+    """
+    read: Callable[..., tuple[pa.Table | TableFile, str, str]] = _hub if _ORGANISATION.fullmatch(source) else _local
+    table, version, note = read(source, dataset, config, split)
+    return replace(_loaded(table, version, dataset, config, split, limit), note=note)
+
+
+def given(rows: Iterable[Row], dataset: str, config: str, split: str, limit: int | None = None) -> Loaded:
+    """The rows of a benchmark that has its rows itself, as :func:`load` gives those of a built data set.
+
+    >>> given([{"id": "a"}, {"id": "b"}], "mine", "all", "test").rows[1]
+    {'id': 'b', 'config': 'all', 'split': 'test'}
+    """
+    table = pa.Table.from_pylist([dict(row) for row in rows])
+    return _loaded(table, f"{UNPUBLISHED} sha256:{content_digest(table)}", dataset, config, split, limit)
+
+
+def of_benchmark(
+    benchmark: Benchmark, source: str, dataset: str, config: str, split: str, limit: int | None = None
+) -> Loaded:
+    """One split that a benchmark reads: its own rows (:func:`given`), or those of a built data set (:func:`load`)."""
+    if benchmark.rows:
+        found = given(benchmark.rows(dataset, config, split), dataset, config, split, limit)
+    else:
+        found = load(source, dataset, config, split, limit)
+    return replace(found, rows=Rows(found.rows.table, found.rows.names, benchmark.each)) if benchmark.each else found
+
+
+def _loaded(
+    table: pa.Table | TableFile, version: str, dataset: str, config: str, split: str, limit: int | None
+) -> Loaded:
+    names = {"config": config, "split": split}
+    drawn = table
+    if limit is not None and limit < table.num_rows:
+        # Not every n-th row: rows may repeat a pattern, such as one row a job.
+        drawn = table.take(sorted(random.Random(0).sample(range(table.num_rows), limit)))
+    rows = Rows(drawn, names)
+    note = "" if len(rows) == table.num_rows else f", {len(rows)} of {table.num_rows} rows"
+    return Loaded(f"{dataset}/{config}/{split}", version + note, rows, table)
+
+
+def _local(source: str, dataset: str, config: str, split: str) -> tuple[TableFile, str, str]:
+    folder, name = Path(source) / dataset, f"{dataset}/{config}/{split}"
+    again = f"run probes build {dataset} --out {source}"
+    if source.startswith("hub:"):
+        raise ScoringError(f"{source} names no organisation of the Hub; give hub:ORG or hub:ORG@REVISION.")
+    if not Path(source).is_dir() and source != DATA:
+        raise DataMissing(name, f"There is no folder {source}; {again}, or give --data another folder or hub:ORG.")
+    try:
+        manifest = read_manifest(folder)
+    except BuildError as error:
+        raise ScoringError(str(error)) from None
+    if manifest is None:
+        raise DataMissing(
+            name,
+            f"There is no built data set {dataset} in {source}; {again}, or give --data another folder or hub:ORG.",
+        )
+    entry = manifest.configs[config].splits.get(split) if config in manifest.configs else None
+    if entry is None:
+        reason = manifest.left_out.get(config, "it was not built")
+        message = f"{folder} lacks {config}/{split} ({reason.rstrip('.')}); {again} with its sources at hand."
+        raise DataMissing(name, message)
+    path = folder / entry.file
+    if not path.is_file() or file_sha256(path) != entry.sha256:
+        raise ScoringError(f"{path} is not the file that its manifest describes; {again} to put it right.")
+    return TableFile(path), f"{manifest.version} sha256:{entry.content}", ""
+
+
+def _hub(source: str, dataset: str, config: str, split: str) -> tuple[pa.Table, str, str]:
+    from datasets import load_dataset  # slow to import, and not needed for a folder
+
+    organisation, _, revision = source.removeprefix("hub:").partition("@")
+    name = f"{organisation}/{dataset}"
+    try:
+        table = load_dataset(name, config, split=split, revision=revision or None).with_format("arrow")[:]
+    except (OSError, ValueError) as error:
+        raise DataMissing(
+            f"{dataset}/{config}/{split}",
+            f"{name} with {config}/{split} could not be had from the Hub ({type(error).__name__}); give --data another "
+            "organisation, or a folder that probes build wrote.",
+        ) from None
+    note = ""
+    try:
+        if lacking(table.column_names):
+            table = restored(table, dataset, config)
+            (licence,) = (own.licence for own in datasets.get(dataset).configs if own.name == config)
+            note = (
+                f"The text of {dataset}/{config} is not on the Hub, because of its licence ({licence}), and was read "
+            )
+            note += "from its source; do not publish it."
+    except BuildError as error:
+        raise DataMissing(f"{dataset}/{config}/{split}", str(error)) from None
+    return table, f"{revision or 'main'} sha256:{content_digest(table)}", note
+
+
+def as_table(lines: Iterable[Line]) -> Table:
+    """Lines with the same keys, as columns; None in a column of numbers becomes NaN.
+
+    >>> as_table([{"id": "a", "p": 0.5}, {"id": "b", "p": None}])["p"]
+    array([0.5, nan])
+    """
+    columns = Columns()
+    for line in lines:
+        columns.add(line)
+    return columns.table()

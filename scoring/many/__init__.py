@@ -1,0 +1,1 @@
+"""Several models with one call: their order, their servers, and where their results land."""

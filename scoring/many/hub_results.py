@@ -1,0 +1,102 @@
+"""The results of several models in a data set of the Hub: ``--results hub:ORG/NAME``.
+
+Each model has a folder there, as it has below ``--out``: results, pages and examples, without the stored responses. The
+data set is private when it is made, because examples may have texts whose licence does not allow to publish them. A
+model is sent when it is finished; machines that share no folder share the data set.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from cards import hub
+from cards.common.files import RECORD, put
+from cards.common.text import CardError, refuse_secrets
+from scoring.types import ScoringError
+
+_PLACE = re.compile(r"hub:([\w.-]+/[\w.-]+)")
+
+
+class NotKept(ScoringError):
+    """The Hub cannot be reached or refuses."""
+
+    exit_code = 2
+
+
+def repository(place: str) -> str:
+    """The name of the data set of a place.
+
+    >>> repository("hub:team/sweep")
+    'team/sweep'
+
+    Raises
+    ------
+    ScoringError
+        For what is no such place.
+    """
+    found = _PLACE.fullmatch(place)
+    if not found:
+        raise ScoringError(f"--results is {place!r}; give a data set of the Hub as hub:ORG/NAME.")
+    return found[1]
+
+
+def send(place: str, folder: Path, more: Mapping[str, bytes]) -> None:
+    """Adds the files that a run wrote into its folder to the data set, with ``more``, in one commit.
+
+    Raises
+    ------
+    NotKept
+        When the Hub cannot be reached or refuses.
+    """
+    from huggingface_hub import HfApi
+
+    names = [line.partition("  ")[2] for line in (folder / RECORD).read_text(encoding="utf-8").splitlines()]
+    files = {name: (folder / name).read_bytes() for name in [*names, RECORD] if (folder / name).is_file()}
+    placed = {f"{folder.name}/{name}": content for name, content in {**files, **more}.items()}
+    name = repository(place)
+    try:
+        refuse_secrets(placed)
+        hub.add_files(HfApi(), name, placed, f"Add the results of {folder.name}", private=True)
+    except (hub.HubRefusal, CardError) as error:
+        raise NotKept(f"The results are in {folder} and not in {place}: {error}") from None
+    except hub.failures() as error:
+        raise NotKept(f"The results are in {folder} and not in {place}: {hub.refusal(error)}") from None
+
+
+def fetch(place: str, root: Path, marker: str) -> list[str]:
+    """Adds the finished models of the data set that have no results below ``root`` to it, and gives their folders.
+
+    ``marker`` is the file that a folder with finished results has. A data set that is not there yet has none.
+
+    Raises
+    ------
+    NotKept
+        When the Hub cannot be reached or refuses.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import RepositoryNotFoundError
+
+    name = repository(place)
+    api = HfApi()
+    try:
+        files = api.list_repo_files(name, repo_type="dataset")
+        finished = [file.removesuffix(f"/{marker}") for file in files if file.count("/") == 1 and file.endswith(marker)]
+        lacking = [folder for folder in finished if not (root / folder / "results.json").exists()]
+        if not lacking:
+            return []
+        wanted = [f"{folder}/*" for folder in lacking]
+        stored = Path(api.snapshot_download(name, repo_type="dataset", allow_patterns=wanted))
+    except RepositoryNotFoundError:
+        return []
+    except hub.failures() as error:
+        raise NotKept(f"{place} cannot be read: {hub.refusal(error)}") from None
+    for folder in lacking:
+        own = [file for file in files if file.startswith(f"{folder}/")]
+        # The marker last, so that a folder is finished only when all is there.
+        for file in sorted(own, key=lambda file: file.endswith(marker)):
+            # A name of the Hub must not lead out of the folder.
+            if ".." not in Path(file).parts:
+                put(root / file, (stored / file).read_bytes())
+    return lacking

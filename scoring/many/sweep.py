@@ -1,0 +1,291 @@
+"""Several models with one call: each has a folder of its own, and one that fails does not stop the others.
+
+The data are read once, and the questions are made once for each tokenizer and format. While a model is scored, the next
+one is downloaded and its files are checked. The weights of a model are freed before the next one is loaded, so that the
+models need the memory of the largest of them. A model whose results are there already is known by its files and is not
+loaded.
+
+Other machines can do the work (:mod:`scoring.many.cluster`), also with an inference server for each model
+(:mod:`scoring.many.own_server`), and the results can be kept in a data set of the Hub too
+(:mod:`scoring.many.hub_results`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+import cards.results
+from cards.common.answer_key import key_digest
+from cards.common.files import file_sha256, put
+from cards.common.text import CardError, slug
+from scoring.asking.result import RunResult, load
+from scoring.asking.run import Shared
+from scoring.inference.engines import Call, check_folder, chosen, installed, read
+from scoring.inference.parallel import ALONE
+from scoring.options import recorded
+from scoring.types import ScoringError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from scoring.asking.run import Part
+
+#: The file of a folder that says which call its results are of.
+FINISHED = ".finished.json"
+
+
+class SomeFailed(ScoringError):
+    """Some of several models could not be scored; the others were."""
+
+    exit_code = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a model: its folder, and where it failed the sentence and the exit status that it has alone.
+
+    ``known`` says that its results were there before.
+    """
+
+    name: str
+    folder: Path
+    seconds: float
+    sentence: str = ""
+    status: int = 0
+    known: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """The runs of several models, by the name of each; ``failed`` has the models that could not be scored.
+
+    Examples
+    --------
+    >>> sweep = evaluate(["gpt2", "distilgpt2"], out="runs/small")  # doctest: +SKIP
+    >>> sweep["gpt2"].table(), sweep.failed  # doctest: +SKIP
+    """
+
+    runs: Mapping[str, Path]
+    failed: Mapping[str, Outcome]
+
+    def __getitem__(self, name: str) -> RunResult:
+        """The run of a model, read from its folder."""
+        return load(self.runs[name])
+
+    def table(self) -> pd.DataFrame:
+        """The scores of all models, as :meth:`RunResult.table` with the model in the first column."""
+        import pandas as pd
+
+        frames = []
+        for name in self.runs:
+            frame = self[name].table()
+            frame.insert(0, "model", name)
+            frames.append(frame)
+        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+
+def names(lines: Sequence[str]) -> list[str]:
+    """The models of a file: one a line, without comments and empty lines.
+
+    >>> names(["# small ones", "gpt2", "", "EleutherAI/pythia-70m@step1000  # early"])
+    ['gpt2', 'EleutherAI/pythia-70m@step1000']
+    """
+    bare = (line.partition("#")[0].strip() for line in lines)
+    return [line for line in bare if line]
+
+
+def calls(call: Call, models: Sequence[str], revisions: Sequence[str], root: Path) -> dict[str, Call]:
+    """A call for each model and revision, by a name for it; each has a folder below ``root``.
+
+    ``NAME@REVISION`` names a revision of a model.
+
+    Raises
+    ------
+    ScoringError
+        For a model that is given twice, and for options of servers, which have one model.
+    """
+    found: dict[str, Call] = {}
+    for model in models:
+        base, _, own = model.rpartition("@") if not Path(model).exists() and "@" in model else (model, "", "")
+        if own and (revisions or call.loading.revision):
+            raise ScoringError(f"{model} has a revision, and --revision or --revisions gives another; leave one out.")
+        for revision in revisions or [own or call.loading.revision or ""]:
+            name = f"{base}@{revision}" if revision else base
+            if name in found:
+                raise ScoringError(f"The model {name} is given twice; give each once.")
+            loading = replace(call.loading, model=base, revision=revision or None)
+            settings = replace(call.settings, out=root / folder_name(name))
+            found[name] = replace(call, model=base, settings=settings, loading=loading)
+    return found
+
+
+def folder_name(name: str) -> str:
+    """The name of the folder of a model.
+
+    >>> folder_name("EleutherAI/pythia-70m@step1"), folder_name("tiny-causal")
+    ('EleutherAI-pythia-70m-step1-574d1b61', 'tiny-causal')
+    """
+    return slug(name)
+
+
+def sweep(every: Mapping[str, Call], console: Console) -> Iterator[Outcome]:
+    """Scores models one after the other, and says of each what became of it.
+
+    Raises
+    ------
+    ScoringError
+        Before a model is loaded, where the data cannot be read: that would be so for all of them.
+    """
+    from scoring.asking.answering import SharedQuestions
+
+    shared = Shared(checked(every), SharedQuestions())
+    with installed():
+        # Two threads that import transformers at one time find it half imported.
+        importlib.import_module("scoring.inference.model")
+        importlib.import_module("scoring.inference.checkpoint")
+    waiting = list(every.items())
+    with ThreadPoolExecutor(1) as ahead:
+        for place, (name, call) in enumerate(waiting):
+            for _, following in waiting[place + 1 : place + 2]:
+                ahead.submit(_fetch, replace(following, shared=shared))
+            yield scored(name, replace(call, shared=shared), console)
+            free()
+
+
+def checked(every: Mapping[str, Call]) -> Sequence[Part]:
+    """The data of the models of a call.
+
+    Raises
+    ------
+    ScoringError
+        For options of servers that are there, which have one model, and for data that cannot be read.
+    """
+    first = next(iter(every.values()))
+    if chosen(first).remote:
+        raise ScoringError(
+            "Several models are loaded here, and a server has one; leave out --base-url and --chat-api, or start a "
+            "server for each model with --server."
+        )
+    return read(first.settings)
+
+
+def scored(name: str, call: Call, console: Console) -> Outcome:
+    """Scores a model, unless its results are there, and says what became of it; it raises nothing."""
+    folder = call.settings.out
+    assert folder
+    started = time.perf_counter()
+    try:
+        check_folder(folder)
+        call = call if call.shared else replace(call, shared=Shared(read(call.settings)))
+        asked = digest_of(call)
+        if not call.settings.overwrite and is_finished(folder, asked):
+            return Outcome(name, folder, 0.0, known=True)
+        if call.many.server:
+            from scoring.many.own_server import serving_model
+
+            with serving_model(call) as served:
+                chosen(served).run(served, console, ALONE)
+        else:
+            chosen(call).run(call, console, ALONE)
+        marker = _marker(folder, asked)
+        # First to the Hub: a model whose results are not there is not finished.
+        if call.many.results:
+            from scoring.many.hub_results import send
+
+            send(call.many.results, folder, {FINISHED: marker})
+        put(folder / FINISHED, marker)
+    except ScoringError as error:
+        sentence, status = str(error), error.exit_code
+    # Networks of others raise anything at all; the other models are scored all the same.
+    except Exception as error:
+        sentence, status = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}", 1
+    else:
+        sentence, status = "", 0
+    return Outcome(name, folder, time.perf_counter() - started, sentence, status)
+
+
+def digest_of(call: Call) -> str:
+    """All that the results of a call depend on and that is known before weights are loaded, by its SHA-256.
+
+    A model of the Hub is known by its commit, of which only small files are fetched; a folder by all of its files.
+
+    Raises
+    ------
+    ScoringError
+        For a model or an adapter that is not there.
+    """
+    from scoring.asking.answering import PACKAGE, package_version
+    from scoring.inference import checkpoint
+
+    options = call.loading
+    folder, config = options.configuration()
+    place = checkpoint.torch_device(None if options.device == "auto" else options.device)
+    adapter = ""
+    if options.adapter:
+        of_adapter = checkpoint.fetched(str(options.adapter), options.adapter_revision, None)
+        adapter = f"{options.adapter} {checkpoint.content(of_adapter, str(options.adapter))}"
+    parts = call.shared.parts if call.shared else read(call.settings)
+    about = {
+        PACKAGE: package_version(),
+        "model": options.model,
+        "revision": options.revision,
+        "files": checkpoint.content(folder, options.model),
+        "adapter": adapter,
+        "dtype": str(checkpoint.dtype(options.dtype, config, place, exact=options.exact)),
+        "exact": options.exact,
+        "quantize": options.quantize,
+        "settings": recorded(call.settings),
+        "prompt": call.settings.full_prompt().json(),
+        "benchmarks": [[part.benchmark.name, part.benchmark.version] for part in parts],
+        "data": [[split.name, split.version] for part in parts for split in part.splits],
+        "server": [call.many.server, call.servers.tokenizer],
+    }
+    return key_digest(json.loads(json.dumps(about, default=str)))
+
+
+def _marker(folder: Path, asked: str) -> bytes:
+    return json.dumps({"call": asked, "results": file_sha256(folder / "results.json")}).encode()
+
+
+def is_finished(folder: Path, asked: str) -> bool:
+    """Whether a folder has the results of a call, as they were written."""
+    try:
+        if (folder / FINISHED).read_bytes() != _marker(folder, asked):
+            return False
+        examples = cards.results.load(folder).examples.values()
+        return all(file_sha256(folder / of_one["file"]) == of_one["sha256"] for of_one in examples)
+    except (OSError, CardError, KeyError):
+        return False
+
+
+def _fetch(call: Call) -> None:
+    """Downloads and checks a model ahead, unless it is finished; what is wrong is said when it is its turn."""
+    with suppress(Exception):
+        assert call.settings.out
+        if not is_finished(call.settings.out, digest_of(call)):
+            call.loading.fetched()
+
+
+def free() -> None:
+    """Frees the weights of a model that nothing refers to any more, and gives their memory back to the system."""
+    import torch
+
+    # Modules and their hooks refer to each other, so reference counts alone do not free them.
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    # The C library keeps freed memory for later; of other systems it is given back at once or cannot be.
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
