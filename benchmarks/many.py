@@ -159,7 +159,7 @@ def families(data: Data = Path("output"), limit: Annotated[int, typer.Option(hel
             "--limit",
             str(limit),
             "--benchmarks",
-            "occugender,unstereo,crows_pairs,gest",
+            "stereoset,crows_pairs,gest,pronouns",
         )
         command = score([], Path("runs"), data.absolute(), *asked)
         found: dict[str, Any] = {"models": len(models)}
