@@ -97,11 +97,10 @@ def has_pronoun(gender: Gender, sentence: str) -> bool:
     else:
         pronoun = PRONOUNS[gender]
         forms = frozenset(normalise(getattr(pronoun, case)) for case in pronoun.__slots__)
-    for word in _WORD.findall(normalise(sentence)):
-        # Contractions of they are forms in the list; those of he and she ("she's") are cut at the apostrophe.
-        if word in forms or word.partition("'")[0] in forms:
-            return True
-    return False
+    words = _WORD.findall(normalise(sentence))
+    # Contractions of they are forms in the list; those of he and she ("she's") are cut at the apostrophe.
+    stems = [word.partition("'")[0] for word in words]
+    return not forms.isdisjoint(words) or not forms.isdisjoint(stems)
 
 
 def to_template(sentence: str) -> str:
