@@ -54,8 +54,8 @@ def build(
     from cards.common.options import checked, in_python, visible_console
 
     wanted = {"out": Path, "mirror": Path | None, "offline": bool, "profile": Literal["all", "clean", "paper"]}
-    given = {"out": out, "mirror": mirror, "offline": offline, "profile": profile}
-    chosen = {name: checked(name, hint, given[name], BuildError) for name, hint in wanted.items()}
+    options = {"out": out, "mirror": mirror, "offline": offline, "profile": profile}
+    chosen = {name: checked(name, hint, options[name], BuildError) for name, hint in wanted.items()}
     for path in checked("include", list[Path], include, BuildError):
         datasets.include(path)
     console = visible_console()

@@ -269,9 +269,9 @@ def declared(
     # TOML has lists; the declared classes are frozen and have tuples.
     facts = _with_tuples(table(f"datasets/{name}"))
     entries, configs = facts.pop("configs"), []
-    for config, own in entries.items():
+    for config, fields in entries.items():
         # The entry's own fields win over those of the config that it is like.
-        entry = _with_tuples(entries.get(own.get("like"), {}) | own)
+        entry = _with_tuples(entries.get(fields.get("like"), {}) | fields)
         entry |= {"columns": columns(entry["columns"]), "quoted": (quoted or {}).get(config)}
         entry.pop("like", None)
         configs.append(Config(config, rows=rows[config], **entry))

@@ -465,10 +465,10 @@ def headline_columns(entries: Iterable[Entry]) -> list[Column]:
 
     Published results do not say which task is the headline of their data set, so it is the one of most models.
     """
-    every = list(entries)
-    chosen = [entry for entry in every if entry.headline]
+    scores = list(entries)
+    chosen = [entry for entry in scores if entry.headline]
     named = {entry.dataset for entry in chosen}
-    others = [entry for entry in every if entry.dataset not in named]
+    others = [entry for entry in scores if entry.dataset not in named]
     for group in grouped(others, lambda entry: (entry.dataset, entry.metric)).values():
         tasks = Counter(entry.task for entry in group)
         # Of equally common tasks the first by name, so that the page does not depend on the order of sources.

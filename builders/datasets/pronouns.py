@@ -18,18 +18,17 @@ def _filled(text: str, name: str, forms: Pronouns) -> str:
 
 def _rows(_: Files) -> Rows:
     """Each sentence without a declaration, and after each declaration of each pronoun."""
-    own = table("pronouns")
-    sentences = [(slot, sentence) for slot in SLOTS for sentence in own["sentences"][slot]]
+    wording = table("pronouns")
+    sentences = [(slot, sentence) for slot in SLOTS for sentence in wording["sentences"][slot]]
     # Names go round, so that none belongs to one pronoun or one kind of sentence.
-    for number, ((slot, sentence), name) in enumerate(zip(sentences, cycle(own["people"]["names"]), strict=False)):
+    names = cycle(wording["people"]["names"])
+    for number, ((slot, sentence), name) in enumerate(zip(sentences, names, strict=False)):
         # Each sentence has exactly one slot, so this gives two parts.
         before, after = sentence.replace("{name}", name).split(f"{{{slot}}}")
         declarations: list[tuple[str | None, str, str]] = [(None, "none", "")]
-        declarations += [
-            (pronoun, how, _filled(text, name, forms))
-            for how, text in own["declarations"].items()
-            for pronoun, forms in EVERY.items()
-        ]
+        for how, text in wording["declarations"].items():
+            for pronoun, forms in EVERY.items():
+                declarations.append((pronoun, how, _filled(text, name, forms)))
         for pronoun, how, declaration in declarations:
             values = {
                 "declared": pronoun,
@@ -41,9 +40,9 @@ def _rows(_: Files) -> Rows:
                 "sentence": sentence,
                 "name": name,
             }
-            yield Row(
-                "test", "-".join(filter(None, (f"{number}", pronoun, how))), Origin(PROJECT, FILE, number), values
-            )
+            parts = [str(number), pronoun, how]
+            row_id = "-".join(part for part in parts if part)
+            yield Row("test", row_id, Origin(PROJECT, FILE, number), values)
 
 
 DATASET = declared("pronouns", {"continuations": _rows})

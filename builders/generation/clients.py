@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 from rich.progress import Progress
 
 from builders.generation.costs import Budget
-from builders.generation.responses import MissingResponse, ModelNotFound, Response, ResponseCache, request_key, response
+from builders.generation.responses import (
+    ChatResponse,
+    MissingResponse,
+    ModelNotFound,
+    ResponseCache,
+    request_key,
+    response,
+)
 
 if TYPE_CHECKING:  # recorded responses are used without the HTTP client
     from builders.generation.endpoint import Endpoint
@@ -20,7 +27,7 @@ Body = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ChatRequest:
     """A request to a chat model.
 
     Parameters
@@ -42,10 +49,10 @@ class Request:
 
 #: A source of responses: from the name of a stage and its requests, the response to each, in the same order. A pipeline
 #: sends the requests of a stage together, so the rows do not depend on which response arrives first.
-ChatClient = Callable[[str, Sequence[Request]], list[Response]]
+ChatClient = Callable[[str, Sequence[ChatRequest]], list[ChatResponse]]
 
 
-def _missing(requests: Sequence[Request], cache: ResponseCache) -> dict[str, Body]:
+def _missing(requests: Sequence[ChatRequest], cache: ResponseCache) -> dict[str, Body]:
     """The bodies of the requests without a recorded response, by key."""
     # Equal requests of a stage are sent once.
     bodies = {cache.key(request.body): request.body for request in requests}
@@ -68,7 +75,7 @@ class ReplayClient:
 
     cache: ResponseCache
 
-    def __call__(self, stage: str, requests: Sequence[Request]) -> list[Response]:
+    def __call__(self, stage: str, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
         """The recorded responses.
 
         Raises
@@ -94,10 +101,10 @@ class DryRunClient:
     """
 
     cache: ResponseCache
-    stages: dict[str, tuple[int, list[Request]]] = field(default_factory=dict)
+    stages: dict[str, tuple[int, list[ChatRequest]]] = field(default_factory=dict)
     _seen: set[str] = field(default_factory=set)
 
-    def __call__(self, stage: str, requests: Sequence[Request]) -> list[Response]:
+    def __call__(self, stage: str, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
         """Recorded responses where there are any, else responses with the text of the example."""
         recorded, unsent = self.stages.get(stage, (0, []))
         for request in requests:
@@ -141,7 +148,7 @@ class LiveClient:
     concurrency: int = 4
     _endpoint: Endpoint | None = None
 
-    def __call__(self, stage: str, requests: Sequence[Request]) -> list[Response]:
+    def __call__(self, stage: str, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
         """The recorded responses, after those that were missing were requested.
 
         Raises
@@ -210,9 +217,9 @@ class RecordingClient:
     """Passes requests on to a client and keeps every response that was used, by key."""
 
     client: ChatClient
-    responses: dict[str, Response] = field(default_factory=dict)
+    responses: dict[str, ChatResponse] = field(default_factory=dict)
 
-    def __call__(self, stage: str, requests: Sequence[Request]) -> list[Response]:
+    def __call__(self, stage: str, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
         """The response to each request, in the same order."""
         responses = self.client(stage, requests)
         for answer in responses:

@@ -16,7 +16,7 @@ from typing import Any
 
 from builders.files.folders import sync as written_through
 from builders.generation.append_log import AppendLog, sealed, unsealed
-from builders.generation.responses import ChatError, Response, request_key
+from builders.generation.responses import ChatError, ChatResponse, request_key
 from builders.parsers import read
 from cards.common.files import put
 
@@ -51,7 +51,7 @@ class CostModel:
         """The highest possible cost of a request, see :func:`most_tokens`."""
         return self.cost(*most_tokens(body))
 
-    def response_cost(self, response: Response) -> Decimal:
+    def response_cost(self, response: ChatResponse) -> Decimal:
         """The cost of a response; the highest possible cost where the count of tokens cannot be believed.
 
         A request without tokens, and a text without tokens, are not believed.
@@ -326,7 +326,7 @@ class Budget:
 
     @classmethod
     def after(
-        cls, prices: CostModel, limit: Decimal, responses: Iterable[Response], sent: SentLog | None = None
+        cls, prices: CostModel, limit: Decimal, responses: Iterable[ChatResponse], sent: SentLog | None = None
     ) -> Budget:
         """A budget from which these responses, and the requests that were sent without one, were already paid."""
         # A request that was sent and not answered may have been paid, so it counts with its highest cost.
@@ -341,7 +341,7 @@ class Budget:
         return cls(prices, limit, spent, sent)
 
     @contextmanager
-    def reserve(self, body: Mapping[str, Any]) -> Iterator[list[Response]]:
+    def reserve(self, body: Mapping[str, Any]) -> Iterator[list[ChatResponse]]:
         """Reserves the highest cost of a request while the block sends it once.
 
         At the end the response that was appended to the yielded list is paid; without one, or after an error, the
@@ -363,7 +363,7 @@ class Budget:
                     f"up to {amount:.6f}; all replies are kept, so run again with a larger --budget to continue."
                 )
             self._reserved += amount
-        cost, responses = amount, list[Response]()
+        cost, responses = amount, list[ChatResponse]()
         try:
             if self.sent:
                 self.sent.add(body, 1)

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import openai
 
-from builders.generation.responses import OPENAI, ChatError, ModelNotFound, Response, request_key, response
+from builders.generation.responses import OPENAI, ChatError, ChatResponse, ModelNotFound, request_key, response
 from builders.sources.client import HttpClient, HttpError, Refused, Unavailable
 
 #: A longer reply, in bytes, is cut off and not kept.
@@ -20,7 +20,7 @@ _NO_KEY = "none"
 _MANY_TOKENS = 10**9
 
 #: What stands around each attempt and takes its response; see :meth:`builders.generation.costs.Budget.reserve`.
-Payment = Callable[[], AbstractContextManager[list[Response]]]
+Payment = Callable[[], AbstractContextManager[list[ChatResponse]]]
 
 
 class Endpoint:
@@ -68,7 +68,7 @@ class Endpoint:
         """Closes the connection."""
         self._http.close()
 
-    def send(self, body: Mapping[str, Any], payment: Payment | None = None) -> Response:
+    def send(self, body: Mapping[str, Any], payment: Payment | None = None) -> ChatResponse:
         """The response to a request; after temporary failures it is sent again with growing, random pauses.
 
         ``payment`` is entered for each attempt and gets its response.
@@ -81,7 +81,7 @@ class Endpoint:
             When the server refuses the request, or the last attempt fails.
         """
 
-        def attempt() -> Response:
+        def attempt() -> ChatResponse:
             # Without a budget nothing is reserved; the list takes the response in both cases.
             with payment() if payment else nullcontext([]) as paid:
                 paid.append(self._send_once(body))
@@ -98,7 +98,7 @@ class Endpoint:
         except HttpError as error:
             raise ChatError(f"{error}; the replies so far are kept.") from None
 
-    def _send_once(self, body: Mapping[str, Any]) -> Response:
+    def _send_once(self, body: Mapping[str, Any]) -> ChatResponse:
         if self.stop.is_set():  # while it waited for its payment
             failure = Unavailable("The request was not sent")
             failure.free = True
@@ -121,7 +121,7 @@ class Endpoint:
         except openai.APIConnectionError as error:
             raise error.__cause__ or OSError(str(error)) from None
 
-    def _response(self, body: Mapping[str, Any], content: bytes) -> Response:
+    def _response(self, body: Mapping[str, Any], content: bytes) -> ChatResponse:
         """The response in a reply; what has another type than it should is empty, because the reply was paid for."""
         try:
             reply = self._http.read_json(content)

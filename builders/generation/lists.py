@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from builders.generation.responses import Response
+from builders.generation.responses import ChatResponse
 from builders.text.words import plain
 
 _THOUGHTS = re.compile(r"<think>.*?(?:</think>|$)", re.DOTALL)
@@ -61,7 +61,7 @@ def is_refusal(text: str) -> bool:
     return bool(_REFUSAL.match(text)) and not any(map(_NUMBERED.match, text.splitlines()))
 
 
-def response_problem(response: Response, entries: int, requested: int) -> str:
+def response_problem(response: ChatResponse, entries: int, requested: int) -> str:
     """What is wrong with a response in which ``entries`` of ``requested`` entries were found, or an empty text."""
     if not response.text.strip():
         return "were empty"
@@ -72,7 +72,7 @@ def response_problem(response: Response, entries: int, requested: int) -> str:
     return "had fewer entries than requested" if entries < requested else ""
 
 
-def single_sentence(response: Response) -> str:
+def single_sentence(response: ChatResponse) -> str:
     """The one sentence of a response, or an empty text when it is truncated, refuses or has several lines."""
     entries = list_entries(response.text, response.is_truncated)
     return entries[0] if len(entries) == 1 else ""

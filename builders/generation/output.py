@@ -13,7 +13,7 @@ from typing import Any
 
 from builders.files.manifest import file_sha256
 from builders.generation.pipeline import FilterLog
-from builders.generation.responses import ChatError, Response
+from builders.generation.responses import ChatError, ChatResponse
 from builders.parsers import read
 from cards.common.files import RECORD, put, put_all
 
@@ -94,7 +94,7 @@ def _line(row_id: str, reviews: Mapping[str, Review], cells: Sequence[str]) -> s
 
 
 def generation_manifest(
-    name: str, model: str, settings: Any, responses: Mapping[str, Response], log: FilterLog
+    name: str, model: str, settings: Any, responses: Mapping[str, ChatResponse], log: FilterLog
 ) -> dict[str, Any]:
     """The settings, a digest and the token counts of the responses, and the counts of the log.
 
@@ -110,7 +110,7 @@ def generation_manifest(
     }
 
 
-def _response_facts(responses: Mapping[str, Response]) -> dict[str, Any]:
+def _response_facts(responses: Mapping[str, ChatResponse]) -> dict[str, Any]:
     """The number of responses and their digest, models, servers, first and last date and token counts."""
     digest = hashlib.sha256()
     models: Counter[str] = Counter()

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from builders.generation.clients import ChatClient, Request
+from builders.generation.clients import ChatClient, ChatRequest
 from builders.generation.lists import list_entries, response_problem
-from builders.generation.responses import ChatError, Response, request_body
+from builders.generation.responses import ChatError, ChatResponse, request_body
 from builders.parsers import read
 from builders.sources.fetch import Fetcher
 from builders.text.split import FUNCTION_WORDS, overlap, phrase_key
@@ -161,10 +161,10 @@ def prompt_request(
     max_tokens: int,
     seed: int | None = None,
     **values: object,
-) -> Request:
+) -> ChatRequest:
     """A request with a prompt template, filled with the values; ``example`` is a usable response."""
     prompt = fill_prompt(template, **values)
-    return Request(request_body(model, prompt, temperature=temperature, max_tokens=max_tokens, seed=seed), example)
+    return ChatRequest(request_body(model, prompt, temperature=temperature, max_tokens=max_tokens, seed=seed), example)
 
 
 class ListEntry(NamedTuple, Generic[T]):
@@ -172,12 +172,12 @@ class ListEntry(NamedTuple, Generic[T]):
 
     topic: T
     text: str
-    response: Response
+    response: ChatResponse
 
 
 def request_lists(
     stage: str,
-    requests: Sequence[tuple[T, Request]],
+    requests: Sequence[tuple[T, ChatRequest]],
     count: int,
     client: ChatClient,
     log: FilterLog,

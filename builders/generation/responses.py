@@ -86,7 +86,7 @@ def _checksum(content: Mapping[str, Any]) -> str:
     return digest(content, ascii_only=False, strict=True)
 
 
-class Response(BaseModel):
+class ChatResponse(BaseModel):
     """A response with its request; the fields are those of a stored line. Make one with :func:`response`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -125,7 +125,7 @@ class Response(BaseModel):
         content = self.model_dump(by_alias=True, exclude=set() if self.server else {"server"})
         return json.dumps(content | {"sha256": _checksum(content)}, ensure_ascii=False, allow_nan=False)
 
-    def of_server(self, server: str) -> "Response":
+    def of_server(self, server: str) -> "ChatResponse":
         """The same response, as one of a server."""
         return self.model_copy(update={"server": server, "key": request_key(self.request, server)})
 
@@ -138,7 +138,7 @@ def response(
     date: str = "",
     usage: tuple[int, int] | None = None,
     finish_reason: str = "stop",
-) -> Response:
+) -> ChatResponse:
     """The response to a request.
 
     Parameters
@@ -159,7 +159,7 @@ def response(
     # Named as OpenAI-compatible servers name them, so that a stored line reads like a reply.
     counts = usage and {"prompt_tokens": usage[0], "completion_tokens": usage[1]}
     valid_text = text.encode("utf-8", "replace").decode()  # a lone surrogate can be received but not written
-    return Response(
+    return ChatResponse(
         key=request_key(body),
         request=dict(body),
         reply=valid_text,
@@ -170,7 +170,7 @@ def response(
     )
 
 
-def read_responses(*paths: Path, damaged: list[str] | None = None) -> dict[str, Response]:
+def read_responses(*paths: Path, damaged: list[str] | None = None) -> dict[str, ChatResponse]:
     """The stored responses of files by key; of several responses to one request, the first.
 
     Parameters
@@ -184,7 +184,7 @@ def read_responses(*paths: Path, damaged: list[str] | None = None) -> dict[str, 
         When a file cannot be read, no line of it is a stored response, or one is not and there is no ``damaged``.
         A last line without an end that is not one is ignored: a killed process leaves it.
     """
-    responses: dict[str, Response] = {}
+    responses: dict[str, ChatResponse] = {}
     for path in paths:
         try:
             data = path.read_bytes()
@@ -195,7 +195,7 @@ def read_responses(*paths: Path, damaged: list[str] | None = None) -> dict[str, 
         lines = split_lines(data, _is_response)
         for number, line in enumerate(lines, 1):
             try:
-                stored = Response.model_validate_json(line)
+                stored = ChatResponse.model_validate_json(line)
                 # The first stays, so that a file with a repeated line gives the same rows as before.
                 responses.setdefault(stored.key, stored)
             except ValidationError as error:
@@ -209,7 +209,7 @@ def read_responses(*paths: Path, damaged: list[str] | None = None) -> dict[str, 
 
 def _is_response(line: bytes) -> bool:
     try:
-        return bool(Response.model_validate_json(line))
+        return bool(ChatResponse.model_validate_json(line))
     except ValidationError:
         return False
 
@@ -278,7 +278,7 @@ class ResponseCache(AppendLog):
                 self.unnamed = sum(not stored.server for stored in self.own.values())
             undo.pop_all()
 
-    def _only_server(self, responses: Iterable[Response]) -> str:
+    def _only_server(self, responses: Iterable[ChatResponse]) -> str:
         # Lines of earlier versions name no server and decide nothing.
         servers = sorted({response.server for response in responses} - {""})
         if len(servers) > 1:
@@ -287,7 +287,7 @@ class ResponseCache(AppendLog):
             )
         return "".join(servers)
 
-    def _usable(self, responses: Mapping[str, Response], *, unnamed: bool) -> dict[str, Response]:
+    def _usable(self, responses: Mapping[str, ChatResponse], *, unnamed: bool) -> dict[str, ChatResponse]:
         """The responses of the server by the key of their request; with ``unnamed`` also those that name no server."""
         of_server = {key: response for key, response in responses.items() if response.server == self.server}
         for response in responses.values():
@@ -302,10 +302,10 @@ class ResponseCache(AppendLog):
     def __contains__(self, key: object) -> bool:
         return key in self._responses
 
-    def __getitem__(self, key: str) -> Response:
+    def __getitem__(self, key: str) -> ChatResponse:
         return self._responses[key]
 
-    def put(self, response: Response) -> None:
+    def put(self, response: ChatResponse) -> None:
         """Adds a response, as one of the server. Threads may call this at the same time."""
         # The endpoint does not know under which address the user keeps its replies.
         stored = response.of_server(self.server)

@@ -17,7 +17,7 @@ from rich.table import Table
 from typer import Option
 
 from builders.generation import costs, output, pipelines
-from builders.generation.clients import DryRunClient, LiveClient, RecordingClient, ReplayClient, Request
+from builders.generation.clients import ChatRequest, DryRunClient, LiveClient, RecordingClient, ReplayClient
 from builders.generation.costs import Budget, CostModel
 from builders.generation.pipeline import FilterLog
 from builders.generation.responses import OPENAI, ChatError, ResponseCache
@@ -223,7 +223,7 @@ def _cost_row(stage: str, counts: Sequence[int], stage_costs: Sequence[Decimal])
 
 
 def _stage_costs(
-    recorded: int, requests: Sequence[Request], prices: CostModel | None
+    recorded: int, requests: Sequence[ChatRequest], prices: CostModel | None
 ) -> tuple[Sequence[int], Sequence[Decimal]]:
     """Recorded responses, requests and tokens of a stage; its expected and highest cost, or nothing without prices."""
     prompt_tokens = reply_tokens = longest = 0

@@ -95,9 +95,9 @@ def catalogue(path: Path = PINS) -> Catalogue:
     tables: dict[str, Any] = {}
     for file in (path, *_included):
         for name, table in _read(file).items():
-            own = tables.setdefault(name, table)
-            if own is not table and isinstance(table, dict):
-                tables[name] = {**table, **own}  # an included file does not change an entry of the project
+            earlier = tables.setdefault(name, table)
+            if earlier is not table and isinstance(table, dict):
+                tables[name] = {**table, **earlier}  # an included file does not change an entry of the project
     try:
         result = _CATALOGUE.validate_python(
             tables | {"sources": _with_key(tables, "sources", "name"), "licences": _with_key(tables, "licences", "id")}
@@ -106,11 +106,11 @@ def catalogue(path: Path = PINS) -> Catalogue:
         raise BuildError(f"{path.name} has a wrong entry, {first_fault(error)}; correct it.") from None
     # What the types cannot say: every key names an entry, and every file is pinned and has a place in a mirror.
     for name, source in result.sources.items():
-        for key, kind, own in (
+        for key, kind, entries in (
             (source.licence, "licence", result.licences),
             (source.citation, "citation", result.citations),
         ):
-            if key not in own:
+            if key not in entries:
                 raise BuildError(f"source {name!r} has the {kind} {key!r}, which [{kind}s] does not list.")
         for alternative in source.alternatives:
             for remote in alternative.files:

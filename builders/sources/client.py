@@ -14,15 +14,7 @@ from urllib.parse import urljoin, urlsplit
 import httpx2
 import orjson
 
-from builders.sources.retries import (
-    LONGEST_WAIT,
-    NO_ADDRESS,
-    TRANSIENT,
-    Transient,
-    is_address,
-    retrying,
-    seconds_to_wait,
-)
+from builders.sources import retries
 from cards.common.text import redactor
 
 T = TypeVar("T")
@@ -114,11 +106,11 @@ class HttpClient:
         self.base_url = self.base_url.rstrip("/")
         try:
             httpx2.URL(self.base_url)
-            usable = is_address(self.base_url)
+            usable = retries.is_address(self.base_url)
         except (httpx2.InvalidURL, ValueError):  # such as a host with characters that no host has
             usable = False
         if not usable:
-            raise HttpError(NO_ADDRESS)
+            raise HttpError(retries.NO_ADDRESS)
         self.host = urlsplit(self.base_url).netloc.rpartition("@")[2]
         # Servers have their own addresses, such as those of tokenizers, beside those of the interface.
         self.root = self.base_url.removesuffix("/v1")
@@ -178,7 +170,7 @@ class HttpClient:
         """
         try:
             return self.read_json(self.once(lambda: self.session.stream("GET", url)))
-        except Transient as error:
+        except retries.Transient as error:
             raise Unavailable(str(error)) from None
         except HttpError as error:
             if isinstance(error, Refused) and 300 <= error.status < 400:
@@ -193,10 +185,10 @@ class HttpClient:
         Unavailable
             When the last attempt fails.
         """
-        again = retrying(self.attempts, self.sleep or self._pause, self.stop.is_set)
+        again = retries.retrying(self.attempts, self.sleep or self._pause, self.stop.is_set)
         try:
             return again(attempt)
-        except Transient as error:
+        except retries.Transient as error:
             count = again.statistics["attempt_number"]
             raise Unavailable(f"{error}, requested {count} time{'s' * (count != 1)}") from None
 
@@ -205,7 +197,7 @@ class HttpClient:
 
         Raises
         ------
-        Transient
+        retries.Transient
             After a temporary failure: of the connection, of the reply, or told by the status.
         HttpError
             When the server refuses the request, or its reply is too large.
@@ -214,11 +206,11 @@ class HttpClient:
         try:
             url, status, headers, data = received.result()
         except TimeoutError:
-            failure: Exception = Transient(f"{self.host} did not answer within {self.timeout:g} s")
+            failure: Exception = retries.Transient(f"{self.host} did not answer within {self.timeout:g} s")
         except _NOT_SENT:
-            failure = Transient(f"{self.host} cannot be reached", free=True)
+            failure = retries.Transient(f"{self.host} cannot be reached", free=True)
         except _BROKEN as error:
-            failure = Transient(f"{self.host} broke off its reply ({type(error).__name__})")
+            failure = retries.Transient(f"{self.host} broke off its reply ({type(error).__name__})")
         except CancelledError:
             failure = Unavailable(f"{self.host} was left before it answered")
         except BaseException:
@@ -275,11 +267,11 @@ class HttpClient:
         if status in (401, 403):
             return Refused(f"{message}; set OPENAI_API_KEY to a key that this server accepts", status, reason)
         # OpenAI answers 429 both for a high rate, which passes, and for an empty account, which does not.
-        if status not in TRANSIENT or code == "insufficient_quota":
+        if status not in retries.TRANSIENT or code == "insufficient_quota":
             return Refused(message, status, f"{code} {reason}")
-        wait, free = seconds_to_wait(headers.get("Retry-After", "")), status in FREE
-        if wait is None or wait <= LONGEST_WAIT:
-            return Transient(message, wait, free=free)
+        wait, free = retries.seconds_to_wait(headers.get("Retry-After", "")), status in FREE
+        if wait is None or wait <= retries.LONGEST_WAIT:
+            return retries.Transient(message, wait, free=free)
         failure = Unavailable(f"{message} and asks to wait {wait:.0f} s")
         failure.free = free
         return failure

@@ -69,7 +69,7 @@ class Resources:
         """
         known = {}
         others = {}
-        names = {one.name for one in fields(cls)} - {"sbatch"}
+        names = {resource.name for resource in fields(cls)} - {"sbatch"}
         for option in options:
             name, equals, text = option.partition("=")
             value: Any = text

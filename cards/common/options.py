@@ -140,9 +140,11 @@ class HelpCommand(TyperCommand):
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:
             error.message = error.message.replace("Value error, ", "")
-            if found := re.match(r"'(.*)' is not one of (.*)\.$", error.message):
-                near = did_you_mean(found[1], re.findall(r"'(.*?)'", found[2]))
-                error.message = f"{found[0][:-1]}{near}."
+            # The library names all choices, of which the nearest one is most likely meant.
+            match = re.match(r"'(.*)' is not one of (.*)\.$", error.message)
+            if match:
+                near = did_you_mean(match[1], re.findall(r"'(.*?)'", match[2]))
+                error.message = f"{match[0][:-1]}{near}."
             raise
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

@@ -69,10 +69,13 @@ def extras() -> dict[str, list[Requirement]]:
 def installed_version(requirement: Requirement) -> str:
     """The version of an installed package; empty where it is not installed, or is none that will do."""
     try:
-        found = version(requirement.name)
+        installed = version(requirement.name)
     except PackageNotFoundError:
         return ""
-    return found if requirement.specifier.contains(found, prereleases=True) else ""
+    # A release candidate that is installed will do; by default a specifier takes none.
+    if not requirement.specifier.contains(installed, prereleases=True):
+        return ""
+    return installed
 
 
 @contextmanager

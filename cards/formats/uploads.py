@@ -99,13 +99,15 @@ def checked_run(run: Report, folder: Path, declarations: Declarations) -> Upload
         scores = [score for score in run.estimates if score.benchmark == benchmark]
         estimates += [_checked(score, (metrics or {}).get(score.metric), counts) for score in scores]
         uploaded = run.headlines.get(benchmark)
-        if metrics is None and uploaded:
-            # Only the names of groups and metrics are taken: sentences of others are not put on a page.
-            headlines[benchmark] = Headline(uploaded.dataset, uploaded.metric, uploaded.groups, uploaded.shown)
-        elif uploaded and (own := declarations.headline(run, benchmark)):
-            headlines[benchmark] = own
         if metrics is None:
             unknown.add(benchmark)
+            if uploaded:
+                # Only the names of groups and metrics are taken: sentences of others are not put on a page.
+                headlines[benchmark] = Headline(uploaded.dataset, uploaded.metric, uploaded.groups, uploaded.shown)
+        elif uploaded:
+            headline = declarations.headline(run, benchmark)
+            if headline:
+                headlines[benchmark] = headline
         if counts is None:
             reported.add(benchmark)
     checked = replace(run, estimates=tuple(estimates), headlines=headlines)

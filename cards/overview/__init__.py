@@ -59,12 +59,12 @@ def overview(rows: Iterable[ModelRow], columns: Sequence[Column], *, ability: st
     ability:
         The title of the column of language ability; empty leaves the column out.
     """
-    every = list(rows)
-    measures = {row.ability.remark for row in every if row.ability}
+    models = list(rows)
+    measures = {row.ability.remark for row in models if row.ability}
     page = template("overview.html.j2", html=True)
     return Markup(
         page.render(
-            families=_families(every),
+            families=_families(models),
             columns=columns,
             shown=SHOWN - 1,
             ability=ability,
@@ -73,7 +73,7 @@ def overview(rows: Iterable[ModelRow], columns: Sequence[Column], *, ability: st
             # The head says what was measured, or each cell where models differ in it.
             ability_of=measures.pop() if len(measures) == 1 else "",
             bands=BANDS,
-            figures=trends(every, columns),
+            figures=trends(models, columns),
             size=(WIDTH, HEIGHT),
             sides=(LEFT, WIDTH - RIGHT),
             size_text=size_text,

@@ -10,7 +10,7 @@ from rich.progress import Progress
 
 from builders.generation import endpoint
 from builders.generation.append_log import AppendLog
-from builders.generation.clients import LiveClient, ReplayClient, Request
+from builders.generation.clients import ChatRequest, LiveClient, ReplayClient
 from builders.generation.costs import Budget, BudgetExceeded, CostModel, cost_model, parse_amount
 from builders.generation.endpoint import Endpoint
 from builders.generation.responses import (
@@ -34,7 +34,7 @@ def asked(prompt, model="m", **more):
 
 
 def requests(*prompts):
-    return [Request(asked(prompt), "") for prompt in prompts]
+    return [ChatRequest(asked(prompt), "") for prompt in prompts]
 
 
 def echo(body, _):

@@ -25,15 +25,15 @@ from typer.testing import CliRunner
 import scoring
 from builders.generate import app as generate
 from builders.generation.append_log import sealed
-from builders.generation.clients import LiveClient, Request
+from builders.generation.clients import ChatRequest, LiveClient
 from builders.generation.costs import Budget, BudgetExceeded, CostModel, SentLog
 from builders.generation.endpoint import Endpoint
 from builders.generation.responses import ChatError, ResponseCache, request_body, request_key
 from builders.sources import retries
 from scoring.inference.served.engine import connect
 from scoring.options import ServedOptions
+from scoring.types import ChatRequest as Question
 from scoring.types import Option, ScoringError
-from scoring.types import Request as Question
 from tests import openai_server
 from tests.faults.kinds import changed
 from tests.helpers import ROOT
@@ -207,7 +207,7 @@ def sent(server, cache, prompts, budget=None, concurrency=1, **options):
         cache, lambda: Endpoint(server.url, **{"timeout": 0.5} | options), Progress(disable=True), budget, concurrency
     )
     try:
-        return [r.text for r in client("ask", [Request(asked(prompt), "") for prompt in prompts])]
+        return [r.text for r in client("ask", [ChatRequest(asked(prompt), "") for prompt in prompts])]
     finally:
         client.close()
 

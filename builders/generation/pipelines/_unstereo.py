@@ -22,10 +22,10 @@ from typer import Option
 from builders.dataset import content_id
 from builders.datasets.unstereo import fill_published, flaw, mend
 from builders.generation import pipeline
-from builders.generation.clients import ChatClient, Request
+from builders.generation.clients import ChatClient, ChatRequest
 from builders.generation.lists import single_sentence, without_markup
 from builders.generation.pipeline import FilterLog, ListEntry, Rules, contains_phrase, count_words, sentence_fault
-from builders.generation.responses import ChatError, Response
+from builders.generation.responses import ChatError, ChatResponse
 from builders.parsers import read
 from builders.parsers.recorded import numbered_entries
 from builders.text.embedded import table
@@ -223,7 +223,9 @@ class UnstereoRun:
         templates: dict[str, Any] = table("prompts")["unstereo"][self.settings.profile]
         return templates
 
-    def request(self, template: str, example: str, *, words: int, temperature: float = 0.0, **values: Any) -> Request:
+    def request(
+        self, template: str, example: str, *, words: int, temperature: float = 0.0, **values: Any
+    ) -> ChatRequest:
         """A filled prompt template; ``words`` is the highest number of words of a usable response."""
         # About four tokens for each word, and some for the frame of the reply.
         values |= {"length": self.settings.length, "max_tokens": 4 * words + 32, "temperature": temperature}
@@ -254,7 +256,7 @@ def write(run: UnstereoRun, words: Sequence[str], genders: Sequence[Gender]) -> 
     return drafts
 
 
-def write_request(run: UnstereoRun, word: str, gender: Gender) -> Request:
+def write_request(run: UnstereoRun, word: str, gender: Gender) -> ChatRequest:
     """The request for sentences with a word and a pronoun."""
     settings = run.settings
     pronoun = PRONOUNS[gender].nominative
@@ -319,7 +321,7 @@ def missing_part(run: UnstereoRun, draft: Draft) -> str:
     return "" if pronoun else "lacks the pronoun"
 
 
-def _sentence(run: UnstereoRun, response: Response) -> str:
+def _sentence(run: UnstereoRun, response: ChatResponse) -> str:
     """The sentence of a response; empty if it is not a sentence (not checked in the published code)."""
     if run.is_paper:
         return response.text
@@ -329,7 +331,7 @@ def _sentence(run: UnstereoRun, response: Response) -> str:
     return sentence
 
 
-def revise_request(run: UnstereoRun, draft: Draft, attempt: int) -> Request:
+def revise_request(run: UnstereoRun, draft: Draft, attempt: int) -> ChatRequest:
     """The request for a revision; the attempts, from 0, take the prompts in turn."""
     templates = run.templates["revise"]
     forms = FORMS
@@ -372,7 +374,7 @@ def convert(run: UnstereoRun, drafts: Sequence[Draft], prompt: str) -> list[Draf
     return converted
 
 
-def convert_request(run: UnstereoRun, draft: Draft, prompt: str) -> Request:
+def convert_request(run: UnstereoRun, draft: Draft, prompt: str) -> ChatRequest:
     """The request to rewrite a sentence with *he*; ``prompt`` names the template of the prompt."""
     if not run.is_paper:
         forms = FORMS[draft.gender]
@@ -407,7 +409,7 @@ def judge(run: UnstereoRun, drafts: Sequence[Draft]) -> list[Draft]:
     return judged
 
 
-def judge_request(run: UnstereoRun, sentence: str) -> Request:
+def judge_request(run: UnstereoRun, sentence: str) -> ChatRequest:
     """The request for a verdict on a sentence."""
     return run.request(run.templates["judge"], "likely", words=1, sentence=sentence)
 
@@ -427,7 +429,7 @@ def versions_of(run: UnstereoRun, draft: Draft) -> list[str]:
     return versions
 
 
-def parse_verdict(response: Response) -> str:
+def parse_verdict(response: ChatResponse) -> str:
     """``likely`` or ``unlikely``, or an empty text for any other response.
 
     >>> from builders.generation.responses import request_body, response
@@ -566,7 +568,7 @@ def row(run: UnstereoRun, draft: Draft, table: DeltaTable | None, number: int) -
 # The pipeline
 
 
-def run(settings: UnstereoSettings, model: str, client: ChatClient, log: FilterLog) -> list[dict[str, Any]]:
+def sentence_rows(settings: UnstereoSettings, model: str, client: ChatClient, log: FilterLog) -> list[dict[str, Any]]:
     """The rows of the sentences that pass every stage."""
     table = _delta_table(settings.pmi) if settings.pmi else None
     words = seed_words(settings.words)

@@ -15,7 +15,7 @@ from typer import Option
 
 from builders.dataset import content_id
 from builders.generation import pipeline
-from builders.generation.clients import ChatClient, Request
+from builders.generation.clients import ChatClient, ChatRequest
 from builders.generation.pipeline import FilterLog, ListEntry, Pipeline
 from builders.generation.pipelines._blanks import PromptFilter, biased_pairs, normalise_blank
 from builders.parsers import read
@@ -45,7 +45,7 @@ class FactSettings:
 _Group = tuple[str, str, str]
 
 
-def run(settings: FactSettings, model: str, client: ChatClient, log: FilterLog) -> list[dict[str, Any]]:
+def fact_rows(settings: FactSettings, model: str, client: ChatClient, log: FilterLog) -> list[dict[str, Any]]:
     """The rows of the facts that pass all checks."""
     groups = [group for group in _groups(settings.groups) if not settings.domain or group[0] in settings.domain]
     requests = [(group, _request(settings, model, group)) for group in groups]
@@ -75,7 +75,7 @@ def _groups(path: Path | None) -> list[_Group]:
     return [(row["domain"], row["group"], row["other"]) for row in rows]
 
 
-def _request(settings: FactSettings, model: str, group: _Group) -> Request:
+def _request(settings: FactSettings, model: str, group: _Group) -> ChatRequest:
     _, name, other = group
     return pipeline.prompt_request(
         model,
@@ -124,4 +124,6 @@ def _row(entry: ListEntry[_Group]) -> dict[str, Any]:
 
 
 _REVIEW_COLUMNS = ("domain", "group", "other", "prompt", "object_true", "object_false")
-PIPELINE = Pipeline("Commonsense facts about groups, each with a counterfactual.", FactSettings, run, _REVIEW_COLUMNS)
+PIPELINE = Pipeline(
+    "Commonsense facts about groups, each with a counterfactual.", FactSettings, fact_rows, _REVIEW_COLUMNS
+)

@@ -16,7 +16,7 @@ from typer import Option
 
 from builders.dataset import content_id
 from builders.generation import pipeline
-from builders.generation.clients import ChatClient, Request
+from builders.generation.clients import ChatClient, ChatRequest
 from builders.generation.pipeline import FilterLog, ListEntry, Pipeline, contains_phrase
 from builders.generation.pipelines._blanks import PromptFilter, biased_pairs, normalise_blank
 from builders.parsers.triplets import filled
@@ -40,7 +40,9 @@ class ParaphraseSettings:
 _Pair = dict[str, Any]
 
 
-def run(settings: ParaphraseSettings, model: str, client: ChatClient, log: FilterLog) -> list[dict[str, Any]]:
+def paraphrase_rows(
+    settings: ParaphraseSettings, model: str, client: ChatClient, log: FilterLog
+) -> list[dict[str, Any]]:
     """The rows of the paraphrases that pass all checks, with the objects of their pair."""
     pairs = biased_pairs(settings.pairs)
     requests = [(pair, _request(settings, model, pair)) for pair in _selected(pairs, settings)]
@@ -65,7 +67,7 @@ def _selected(pairs: list[_Pair], settings: ParaphraseSettings) -> Iterator[_Pai
             yield pair
 
 
-def _request(settings: ParaphraseSettings, model: str, pair: _Pair) -> Request:
+def _request(settings: ParaphraseSettings, model: str, pair: _Pair) -> ChatRequest:
     # A paraphrase may be twice as long as its prompt.
     longest = settings.count * (2 * pipeline.count_words(pair["prompt"]) + 10)  # words
     return pipeline.prompt_request(
@@ -104,4 +106,4 @@ def _row(entry: ListEntry[_Pair]) -> dict[str, Any]:
 
 
 _REVIEW_COLUMNS = ("domain", "original", "prompt", "object_biased", "object_unbiased")
-PIPELINE = Pipeline("Paraphrases of biased prompts.", ParaphraseSettings, run, _REVIEW_COLUMNS)
+PIPELINE = Pipeline("Paraphrases of biased prompts.", ParaphraseSettings, paraphrase_rows, _REVIEW_COLUMNS)

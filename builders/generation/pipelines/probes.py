@@ -17,7 +17,7 @@ from typer import Option
 
 from builders.dataset import content_id
 from builders.generation import pipeline
-from builders.generation.clients import ChatClient, Request
+from builders.generation.clients import ChatClient, ChatRequest
 from builders.generation.pipeline import FilterLog, Pipeline, Rules
 from builders.parsers import read
 from builders.text.embedded import table
@@ -96,7 +96,7 @@ def fault(text: str) -> str:
     return ""
 
 
-def run(settings: ProbeSettings, model: str, client: ChatClient, log: FilterLog) -> list[dict[str, Any]]:
+def statement_rows(settings: ProbeSettings, model: str, client: ChatClient, log: FilterLog) -> list[dict[str, Any]]:
     """Rows with ``settings.count`` statements, or fewer after ``settings.calls`` requests."""
     against: list[str] = []
     for path in settings.against:
@@ -147,7 +147,7 @@ def _examples(settings: ProbeSettings, statements: list[str], sent: int, calls: 
     return [pool[number % len(pool)] for number in range(first, first + calls)]
 
 
-def _request(settings: ProbeSettings, model: str, example: str, seed: int) -> Request:
+def _request(settings: ProbeSettings, model: str, example: str, seed: int) -> ChatRequest:
     size = settings.per_request
     lines = [f"{n + 1}. My friend meets imagined{seed}x{n} words{seed}x{n}" for n in range(size)]
     return pipeline.prompt_request(
@@ -162,4 +162,4 @@ def _request(settings: ProbeSettings, model: str, example: str, seed: int) -> Re
     )
 
 
-PIPELINE = Pipeline('Neutral statements about "my friend".', ProbeSettings, run)
+PIPELINE = Pipeline('Neutral statements about "my friend".', ProbeSettings, statement_rows)

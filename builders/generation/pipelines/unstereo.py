@@ -22,13 +22,13 @@ from rich.console import Console
 from builders.dataset import BuildError, Files
 from builders.datasets.gender_pmi import delta_table
 from builders.datasets.unstereo import OURS_COLUMNS, from_published
-from builders.generation.clients import Request
+from builders.generation.clients import ChatRequest
 from builders.generation.lists import without_markup
 from builders.generation.output import generation_manifest, stage_lines, write_output
 from builders.generation.pipeline import FilterLog, Pipeline, Rules
 from builders.generation.pipelines import _unstereo
 from builders.generation.pipelines._unstereo import Draft, UnstereoRun, UnstereoSettings, convert_request, write_request
-from builders.generation.responses import ChatError, MissingResponse, Response, read_responses, response
+from builders.generation.responses import ChatError, ChatResponse, MissingResponse, read_responses, response
 from builders.parsers import read, recorded
 from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher
@@ -144,7 +144,7 @@ def with_he(template: str) -> str:
     return _SLOT.sub(form, template)
 
 
-def responses(run: UnstereoRun, part: RecordedRun) -> Iterator[Response]:
+def responses(run: UnstereoRun, part: RecordedRun) -> Iterator[ChatResponse]:
     """The responses to the requests of a run over one part of the record, in the order of the stages of a sentence."""
     for reply in part.replies:
         yield _response(write_request(run, reply.word, GENDERS[reply.pronoun]), reply.text)
@@ -168,7 +168,7 @@ def responses(run: UnstereoRun, part: RecordedRun) -> Iterator[Response]:
 
 def _versions(
     run: UnstereoRun, draft: Draft, template: str, prompt: str, verdicts: Sequence[str] = ()
-) -> Iterator[Response]:
+) -> Iterator[ChatResponse]:
     """The responses to the conversion of a sentence and to the questions about its versions."""
     sentence = draft.sentence
     if draft.gender != "male":
@@ -189,7 +189,7 @@ def _versions(
         yield _response(_unstereo.judge_request(run, version), verdict)
 
 
-def _response(request: Request, text: str, *, restored: bool = False) -> Response:
+def _response(request: ChatRequest, text: str, *, restored: bool = False) -> ChatResponse:
     reason = "restored" if restored else "stop"
     return response(request.body, text, model=MODEL, date=_DATE, finish_reason=reason)
 
@@ -201,11 +201,11 @@ class PublishedClient:
     ``unanswered`` counts these by stage.
     """
 
-    responses: Mapping[str, Response]
+    responses: Mapping[str, ChatResponse]
     open_stages: frozenset[str] = frozenset()
     unanswered: Counter[str] = field(default_factory=Counter)
 
-    def __call__(self, stage: str, requests: Sequence[Request]) -> list[Response]:
+    def __call__(self, stage: str, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
         """The response to each request, in the same order.
 
         Raises
@@ -275,7 +275,7 @@ class Replay:
     passed: list[tuple[Draft, recorded.Reply]] = field(default_factory=list)
     prompts: list[str] = field(default_factory=list)
     conversions: list[str] = field(default_factory=list)
-    responses: dict[str, Response] = field(default_factory=dict)
+    responses: dict[str, ChatResponse] = field(default_factory=dict)
     unanswered: Counter[str] = field(default_factory=Counter)
 
     def run(self, client: PublishedClient) -> UnstereoRun:
@@ -321,8 +321,8 @@ def replay_published(values: Mapping[str, Any], fetcher: Fetcher, console: Conso
         manifest = generation_manifest("unstereo", MODEL, result.settings, result.responses, result.log)
         write_output(out, manifest, rows, result.log)
         for stage in stages(record, result, rows):
-            published, ours, different = f"{stage.published:,}", f"{stage.ours:,}", f"{stage.different:,}"
-            compared.append([f"ours-{length}", stage.name, published, ours, different])
+            sizes = [f"{stage.published:,}", f"{stage.ours:,}", f"{stage.different:,}"]
+            compared.append([f"ours-{length}", stage.name, *sizes])
         for line in stage_lines(result.log):
             notes.append(f"ours-{length}: {line}")
         for name, count in sorted(result.unanswered.items()):
@@ -391,7 +391,7 @@ def _replay_part(part: RecordedRun, pronoun: str, path: Path, result: Replay) ->
     result.unanswered += client.unanswered
 
 
-def _prompt(request: Request) -> str:
+def _prompt(request: ChatRequest) -> str:
     return str(request.body["messages"][0]["content"])
 
 
@@ -453,6 +453,6 @@ def _paper_stages(record: RecordedRun, result: Replay) -> Iterator[Stage]:
 PIPELINE = Pipeline(
     "Sentences of a few words that fit a pronoun of any gender.",
     UnstereoSettings,
-    _unstereo.run,
+    _unstereo.sentence_rows,
     replays={"published": replay_published},
 )
