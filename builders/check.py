@@ -261,7 +261,7 @@ def check(names: Sequence[str], fetcher: Fetcher, out: Path, progress: Progress)
             published = read_manifest(folder)
             if published is None:
                 raise BuildError(f"{folder} has no manifest.json to check; build it first with the same --out.")
-            # Built beside the published folder, which stays as it is whatever is found.
+            # Built in another folder, so that a check never changes the published one.
             result = builder.stage(dataset)
             unchecked = [config for config in published.configs if config in result.left_out]
             if unchecked or not result.manifest or not result.staged:

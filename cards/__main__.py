@@ -178,7 +178,7 @@ def overview(
     for path, (current, content) in changed.items():
         lines = list(difference(path, current, content))
         differences += lines
-        # The heads of a difference begin with the same signs, so one line of each is none.
+        # The head of a difference has one line of each sign, which is no change.
         added = sum(line.startswith("+") for line in lines) - 1
         removed = sum(line.startswith("-") for line in lines) - 1
         action = "add" if current is None else "change"

@@ -43,7 +43,7 @@ class Entry(Cell):
 
     ``base`` is the model that an adapter changes. Only a run says the other facts: ``reading`` how to read the metric,
     ``name`` what the metric is called,
-    ``benchmark`` and ``title`` what a column of it is called, ``headline`` that it is the score which stands for its
+    ``benchmark`` and ``title`` what a column of it is called, ``headline`` that it is the headline of its
     benchmark, ``revision`` what was loaded, ``parameters`` how many the model has, ``ability`` what its language
     ability is, and ``restriction`` that it is at chance at language and has no rank.
     """
@@ -179,7 +179,7 @@ def _run_entries(path: Path, upload: Upload) -> Iterator[Entry]:
 
 
 def headline_group(headline: results.Headline, scores: Sequence[results.Estimate]) -> str:
-    """The group whose score stands for a benchmark: the one that its headline names, else the first with a value."""
+    """The group whose score is the headline of a benchmark: the one that it names, else the first with a value."""
     groups = [score.group for score in scores if math.isfinite(score.value)]
     if headline.shown in groups:
         return headline.shown
@@ -243,7 +243,7 @@ def paired_changes(folder: Path) -> dict[results.Key, tuple[tuple[float, ...], s
     file = folder / "compare.json"
     paired = results.COMPARISON.read(file, changes, CardError) or {}
     for key, (change, said) in paired.items():
-        # A word of the upload stands on the page only if it is a verdict, and one that its p allows.
+        # A word of an upload is shown only if it is a verdict, and one that its p allows.
         allowed = said in VERDICTS and (said not in ("nearer", "further") or change[5] < LEVEL)
         if not possible_change(*change) or not allowed:
             raise CardError(f"{file} has a difference of {key[2]:.80} that cannot be; compare the runs again.")

@@ -57,7 +57,7 @@ class Headline:
     ``shown`` is the group that reports show in one row, by default the first. ``sentence`` says in words what that
     row means: ``{ss}`` is the value of the metric ``ss`` as a whole number, ``{gas%}`` a share times 100,
     ``{r:2}`` a number with two decimals, and ``{group}`` what ``names`` calls the group that the row is of.
-    ``unclear`` is said in its place where the interval of the metric holds its ideal value.
+    ``unclear`` takes its place where the interval of the metric holds its ideal value.
     ``leaning`` is a metric of the same group, what the model does where it is below its ideal value, and what above.
     Where it is not the metric of the headline, it has a row of its own, whose sentence is ``side``.
     ``column`` says in a few words what the metric is, for the head of a column of numbers. ``task`` is the task that a
@@ -90,7 +90,7 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """A metric over a group of ``n`` examples in so many clusters, with its 95 % interval.
+    """A metric over a group of ``n`` examples in ``clusters`` clusters, with its 95 % interval.
 
     ``method`` names how the interval was computed (:mod:`scoring.statistics.intervals`). ``sd`` is that of the
     bootstrap. ``why`` explains a number that is not defined, which is NaN. ``ideal`` is the value of an unbiased model,
@@ -208,7 +208,7 @@ def _complete(value: Any, validate: pydantic.ValidatorFunctionWrapHandler) -> An
 class Language:
     """Whether a model is better than chance at language, by :mod:`scoring.asking.language`.
 
-    The tests are over so many neutral ``sentences``.
+    ``sentences`` is the number of neutral sentences in the tests.
 
     ``nats`` is the mean negative log-likelihood of a token, ``unigram`` that of a unigram model over the same tokens,
     and ``order`` the share of sentences that are more likely than their words in another order. ``p_unigram`` and

@@ -97,7 +97,7 @@ def text_column(table: pa.Table, name: str, path: str | Path) -> list[str]:
 def write_rows(table: pa.Table, path: str | Path, record: Path | None = None) -> None:
     """Writes a table as Parquet, CSV or JSON lines; the ending of the file says which.
 
-    Its checksum is written to ``record``, by default FILE.sha256 beside it.
+    Its checksum is written to ``record``, by default FILE.sha256 in the same folder.
 
     Raises
     ------

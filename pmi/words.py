@@ -79,7 +79,7 @@ def marks() -> str:
         for code in codes:
             if unicodedata.category(chr(code))[0] != "M":
                 continue
-            # A mark beside the last one extends its range; all marks one by one would make a slow pattern.
+            # A mark directly after the last one extends its range; all marks one by one would make a slow pattern.
             if ranges and code == ranges[-1][1] + 1:
                 ranges[-1][1] = code
             else:

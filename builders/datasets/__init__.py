@@ -21,7 +21,7 @@ names, get, included_file = REGISTRY.names, REGISTRY.get, REGISTRY.file
 def include(path: Path) -> DataSet:
     """Adds the data set of a Python file outside the project; the file defines ``DATASET``.
 
-    If a file with the same name and the ending ``.toml`` is beside it, its sources, licences and citations are
+    If a file with the same name and the ending ``.toml`` is in the same folder, its sources, licences and citations are
     added to those of ``sources.toml``, of which it has the form.
 
     Raises

@@ -403,7 +403,7 @@ def _religion() -> Iterator[WordGroup]:
 
 
 def _weat(pattern: str, files: Files) -> Rows:
-    """Rows for each word of a group with each pair of contrasted words; ``{}`` in the pattern stands for the word."""
+    """Rows for each word of a group with each pair of contrasted words; the word replaces ``{}`` in the pattern."""
     for group in word_groups(files):
         for word, origin in zip(group.words, group.origins, strict=True):
             for biased, unbiased in zip(group.biased, group.unbiased, strict=True):

@@ -113,7 +113,7 @@ def _with_slots(marked: str, other: str) -> str:
         candidates = _candidates(match.group(1))
         candidates = candidates & _candidates(counterparts[place]) or candidates
         if len(candidates) > 1:
-            # The other line is another sentence and does not decide. Before a mark stands no possessive.
+            # The other line is another sentence and does not decide. No possessive is directly before a mark.
             if marked[match.end()] in ".,":
                 candidates -= {"possessive"}
             else:

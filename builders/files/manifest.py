@@ -141,7 +141,7 @@ def read_manifest(folder: Path) -> Manifest | None:
     if not path.is_file():
         return None
     try:
-        # A wrong checksum is only told where all fields are right, because a wrong field is the clearer message.
+        # A wrong checksum is reported only where all fields are right, because a wrong field is the clearer message.
         data, whole = opened(path.read_bytes())
         manifest = _MANIFEST.validate_json(data)
         foreign = sorted(file for file in manifest.files if not is_data_set_file(file))

@@ -163,7 +163,7 @@ class SentLog(AppendLog):
     Parameters
     ----------
     replies:
-        The file of recorded replies; this one stands beside it.
+        The file of recorded replies; the log is a hidden file in the same folder.
     model:
         The model that is asked now.
     prices:

@@ -19,7 +19,7 @@ _NO_KEY = "none"
 # A server that counts more tokens than this for one request does not count tokens.
 _MANY_TOKENS = 10**9
 
-#: What stands around each attempt and takes its response; see :meth:`builders.generation.costs.Budget.reserve`.
+#: A context around each attempt, which takes its response; see :meth:`builders.generation.costs.Budget.reserve`.
 Payment = Callable[[], AbstractContextManager[list[ChatResponse]]]
 
 
@@ -167,7 +167,7 @@ def _text(value: Any) -> str:
         return _plain(value)
     texts = []
     for part in value:
-        # A part is a text, or an object that says its type beside the text.
+        # A part is a text, or an object with a type and a text.
         if isinstance(part, dict):
             texts.append(_plain(part.get("text")))
         else:

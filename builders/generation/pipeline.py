@@ -68,7 +68,7 @@ class FilterLog:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """A way to make rows with a chat model.
+    """A pipeline: it makes rows with a chat model.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ def contains_phrase(text: str, phrase: str) -> bool:
     >>> contains_phrase("The map was there.", "he"), contains_phrase("The map was there.", "the map")
     (False, True)
     """
-    # Not \b, which does not match beside a phrase that begins or ends with a mark.
+    # Not \b, which does not match at a phrase that begins or ends with a mark.
     return re.search(rf"(?<!\w){re.escape(normalise(phrase))}(?!\w)", normalise(text)) is not None
 
 

@@ -269,7 +269,7 @@ class ResponseCache(AppendLog):
             if server is None:
                 server = self._only_server(list(self.own.values()) + list(others.values()))
             self.server = server
-            # The own file goes first in order and in value.
+            # The file itself goes first in order and in value.
             self._responses = self._usable(self.own, unnamed=not writable)
             for key, response in self._usable(others, unnamed=True).items():
                 self._responses.setdefault(key, response)

@@ -7,7 +7,7 @@ from builders.dataset import Fetched
 from builders.parsers import read
 
 ENTAILMENT = "entailment"
-#: The gold labels of the original; "-" is none.
+#: The labels of the original; "-" says that the annotators did not agree on one.
 GOLD = (ENTAILMENT, "neutral", "contradiction", "-")
 _ORIGINAL: Mapping[str, str] = {name: name for name in GOLD}
 #: Number to label in two copies; that these are the labels is seen from the sentences.

@@ -126,7 +126,7 @@ def published_form(folder: Path, built: Manifest, seen: Manifest) -> Manifest:
 
 
 def closed(manifest: Manifest, config: ConfigEntry) -> str:
-    """The licences that do not let others publish a config, each with what is under it; empty if there are none.
+    """The licences that do not let others publish a config, each with what is under it; empty if all do.
 
     Raises
     ------

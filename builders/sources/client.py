@@ -92,7 +92,7 @@ class HttpClient:
     Raises
     ------
     HttpError
-        For an address that is none.
+        When the address is not valid.
     """
 
     base_url: str
@@ -112,7 +112,7 @@ class HttpClient:
         if not usable:
             raise HttpError(retries.NO_ADDRESS)
         self.host = urlsplit(self.base_url).netloc.rpartition("@")[2]
-        # Servers have their own addresses, such as those of tokenizers, beside those of the interface.
+        # Servers have further addresses outside the interface, such as those of tokenizers.
         self.root = self.base_url.removesuffix("/v1")
         self.key = os.environ.get("OPENAI_API_KEY", "").strip()
         self._redact = redactor(os.environ)
@@ -198,7 +198,7 @@ class HttpClient:
         Raises
         ------
         retries.Transient
-            After a temporary failure: of the connection, of the reply, or told by the status.
+            After a temporary failure of the connection or of the reply, or one that the status reports.
         HttpError
             When the server refuses the request, or its reply is too large.
         """
@@ -240,7 +240,7 @@ class HttpClient:
         Raises
         ------
         HttpError
-            When it is none, or is nested too deeply.
+            When it is not JSON, or is nested too deeply.
         """
         try:
             return orjson.loads(data)

@@ -11,7 +11,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_exp
 TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 #: Longest wait in seconds that a server may ask for; with a longer one the request has failed.
 LONGEST_WAIT = 300.0
-#: Said of an address that is none. It may contain a password, so it is not repeated.
+#: The message for an address that is not valid. It may contain a password, so it is not repeated.
 NO_ADDRESS = "The address of the server is not valid; give --base-url an address such as http://localhost:8000/v1"
 
 _BACKOFF = wait_exponential(multiplier=0.5, max=60)

@@ -18,7 +18,7 @@ def in_the_place_of_they(text: str) -> list[str]:
     first, *others = text.split()
     they = PRONOUNS["they"]
     texts = []
-    # A form that two slots share stands for the first of them.
+    # A form that two slots share counts as the first of them.
     for slot in SLOTS:
         if getattr(they, slot) == first.lower():
             for pronouns in NEOPRONOUNS.values():

@@ -81,7 +81,7 @@ def _inverted(words: Sequence[str], at: int) -> bool:
 
 def _verb(words: Sequence[str], at: int) -> tuple[int, str | None]:
     """The index and the new form of the verb of the pronoun at ``at``; the form is None if it is not decided."""
-    # The auxiliary of a question stands before the pronoun.
+    # The auxiliary of a question is before the pronoun.
     before = words[at - 1] if at else ""
     after = words[at + 1]
     if before in _FORMS or before in _AUXILIARIES:

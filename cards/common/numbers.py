@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 def decimals(value: float, places: int, *, signed: bool = False, missing: str = "–") -> str:
-    """A number with so many decimals, without a minus sign before 0; ``missing`` where it is not defined.
+    """A number with ``places`` decimals, without a minus sign before 0; ``missing`` where it is not defined.
 
     >>> decimals(-0.004, 2), decimals(1.5, 1, signed=True), decimals(float("nan"), 1)
     ('0.00', '+1.5', '–')
@@ -151,7 +151,7 @@ class Scale:
         return decimals(value, self._decimals, signed=signed)
 
     def change(self, before: float, after: float) -> tuple[str, str, str]:
-        """Before, after and their difference, as :meth:`brief`, with so many digits more that the texts add up.
+        """Before, after and their difference, as :meth:`brief`, with more digits where the texts would not add up.
 
         A change that rounding would hide has digits that show it, three more at most. In a column that shares its
         decimals each number is rounded by itself.

@@ -12,7 +12,7 @@ from cards.common.text import printable, redactor
 
 
 def terminal(width: int = 120, *, quiet: bool = False) -> Console:
-    """The terminal; so many columns wide where the output goes elsewhere."""
+    """The terminal; where the output goes elsewhere, it has ``width`` columns."""
     console = Console(quiet=quiet)
     if console.is_terminal:
         return console

@@ -77,7 +77,7 @@ def overview(rows: Iterable[ModelRow], columns: Sequence[Column], *, ability: st
             size=(WIDTH, HEIGHT),
             sides=(LEFT, WIDTH - RIGHT),
             size_text=size_text,
-            # A step that the name has already is not said again; the 0 of pythia-70m is none.
+            # A step that the name has already is not repeated; the 0 of pythia-70m is no step.
             names_step=lambda row: place(row.model).step == row.step,
             style=Markup(_text("overview.css")),
             script=Markup(_text("overview.js")),

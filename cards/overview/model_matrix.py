@@ -145,7 +145,7 @@ class Cell:
         return p_side(base.numbers, self.numbers, self.ideal, self.least, self.most)
 
     def arrow(self, base: Cell) -> str:
-        """Both values as text, with so many digits that different values look different.
+        """Both values as text, with as many digits as make different values look different.
 
         >>> Cell(0.12, 0.0, 0.3, "gas", 0, 9).arrow(Cell(0.08, 0.0, 0.3, "gas", 0, 9))
         '0.08 → 0.12'
@@ -165,7 +165,7 @@ class ModelRow:
     ``cells`` are the scores by a key of data set, task and metric. ``family`` groups models, and ``parameters`` and
     ``step`` are the place in it; NaN where they are not known. ``revision`` tells rows of one model apart, such as a
     branch. ``ability`` is the score of language ability. A row with a ``restriction``, such as a model that answers at
-    chance, says so and has no rank. ``link`` is an address, and ``about`` a few words that stand below the name.
+    chance, says so and has no rank. ``link`` is an address, and ``about`` a few words below the name.
     """
 
     model: str

@@ -31,7 +31,7 @@ LEFT, RIGHT, TOP, BOTTOM = 40, 10, 12, 26
 FAMILIES = 3
 #: A horizontal axis may be logarithmic from this ratio of its ends.
 _LOGARITHMIC = 20
-#: Labels below the horizontal axis are so many units apart.
+#: The smallest distance of two labels below the horizontal axis, in units of the drawing.
 _APART = 44
 #: A place on the axis with its score.
 Scored = tuple[float, Cell]
@@ -41,7 +41,7 @@ Placing = Callable[[float], float]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A score in the plot: its place, both ends of its interval, and what is said of it.
+    """A score in the plot: its place, both ends of its interval, and a sentence about it.
 
     ``apart`` says whether it differs significantly from the point before it.
     """

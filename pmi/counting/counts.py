@@ -285,7 +285,7 @@ def _tables_of_one_rule(parts: Sequence[Counts | str | Path]) -> list[_Table]:
     for table in tables:
         table.verify()
         files = table.totals.inputs
-        # Tables of earlier versions do not say of what they are, so the table itself stands for its files.
+        # Tables of earlier versions do not name their files, so the name of the table counts as a file.
         if not files and not table.counts:
             files = (table.name,)
         for file in files:

@@ -171,7 +171,7 @@ def _decompressed(
 
 
 def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    r"""Each line of plain text is a record, as each line of JSON is; empty lines are none.
+    r"""Each line of plain text is a record, as each line of JSON is; an empty line is no record.
 
     >>> list(_lines([b"She saw it.\n\nHe", b" did.\n"]))
     [b'She saw it.\xffHe did.\xff']

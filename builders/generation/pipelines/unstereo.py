@@ -343,7 +343,7 @@ def replay(record: RecordedRun, profile: Rules, out: Path, limit: int | None = N
     words = out / "words.txt"
     lines = "".join(f"{word}\n" for word in dict.fromkeys(reply.word for reply in record.replies))
     put_all(out, {words.name: lines.encode()}, ChatError)
-    # The published loop makes one attempt more than it is told to, so no further try is one attempt.
+    # The published loop makes one attempt more than its setting says, so a setting of 0 is one attempt.
     tries = 0 if profile == "paper" else 1
     result = Replay(UnstereoSettings(words, record.length, profile, tries=tries, they=False, limit=limit))
     for draw, pronoun in recorded.RUNS:
