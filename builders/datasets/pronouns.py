@@ -27,8 +27,8 @@ def _rows(_: Files) -> Rows:
         before, after = sentence.replace("{name}", name).split(f"{{{slot}}}")
         declarations: list[tuple[str | None, str, str]] = [(None, "none", "")]
         for how, text in wording["declarations"].items():
-            for pronoun, forms in EVERY.items():
-                declarations.append((pronoun, how, _filled(text, name, forms)))
+            for nominative, pronouns in EVERY.items():
+                declarations.append((nominative, how, _filled(text, name, pronouns)))
         for pronoun, how, declaration in declarations:
             values = {
                 "declared": pronoun,

@@ -15,9 +15,8 @@ from typing import Any
 from rich.console import Console
 
 from builders.dataset import BuildError
-from builders.generation.clients import ChatClient, DryRunClient
-from builders.generation.clients import Request as ChatRequest
-from builders.generation.responses import Response, request_body
+from builders.generation.clients import ChatClient, ChatRequest, DryRunClient
+from builders.generation.responses import ChatResponse, request_body
 from builders.generation.run import RunOptions, opened, print_costs
 from builders.generation.spending import Spending
 from cards.common.answer_key import answer_key, shown_key
@@ -115,7 +114,7 @@ def with_notes(
     return replace(scored, validity=notes, remarks=all_remarks)
 
 
-Answers = Mapping[str, tuple[list[Row], list[Response]]]
+Answers = Mapping[str, tuple[list[Row], list[ChatResponse]]]
 
 
 def ask(
@@ -141,7 +140,7 @@ def ask(
             opened = client(f"{name}, opening", [ChatRequest(body, task.example) for body in bodies])
             # A turn without text is refused by some servers.
             turns = [(*turn, reply.text or "…") for turn, reply in zip(turns, opened, strict=True)]
-        answers = list[Response]()
+        answers = list[ChatResponse]()
         replies: Sequence[str | None] = [None] * len(numbered)
         # A prompt that has the model think first takes two stages; the second has the text of the first in its turns.
         first = {f"{name}, first turn": prompt.first["tokens"]} if prompt.first else {}

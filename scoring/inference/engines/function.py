@@ -13,8 +13,8 @@ from typing import Any
 
 from rich.console import Console
 
-from builders.generation.clients import Request
-from builders.generation.responses import Response, response
+from builders.generation.clients import ChatRequest
+from builders.generation.responses import ChatResponse, response
 from cards.common.files import locked
 from scoring import report
 from scoring.asking.result import RunResult, runs_beside
@@ -33,14 +33,14 @@ class FunctionClient:
 
     >>> client = FunctionClient(lambda prompts: [text.upper() for text in prompts], "upper")
     >>> body = {"model": "upper", "messages": [{"role": "user", "content": "hello"}], "temperature": 1, "max_tokens": 9}
-    >>> [answer.text for answer in client("a", [Request(body, "")])]
+    >>> [answer.text for answer in client("a", [ChatRequest(body, "")])]
     ['HELLO']
     """
 
     function: Callable[[list[str]], Sequence[str]]
     name: str
 
-    def __call__(self, stage: str, requests: Sequence[Request]) -> list[Response]:
+    def __call__(self, stage: str, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
         """The answers in the order of the requests; what the function raises is raised.
 
         Raises
@@ -64,7 +64,7 @@ class FunctionClient:
         return [response(request.body, answer) for request, answer in zip(requests, answers, strict=True)]
 
 
-def _prompt(request: Request) -> str:
+def _prompt(request: ChatRequest) -> str:
     """The text of a request: its turns one after the other, with an empty line between them."""
     return "\n\n".join(message["content"] for message in request.body["messages"])
 
