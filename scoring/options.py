@@ -80,7 +80,9 @@ class Settings:
         ScoringError
             For settings that contradict each other.
         """
-        prompt = get(self.prompt) if isinstance(self.prompt, str) else self.prompt
+        prompt = self.prompt
+        if isinstance(prompt, str):
+            prompt = get(prompt)
         if self.system and prompt.system:
             raise ScoringError(
                 f"Both --system and the prompt {prompt.name!r} give a system text; leave one of them out."
@@ -98,11 +100,16 @@ class Settings:
         >>> [benchmark.name for benchmark in Settings("unstereo,neutral,unstereo").chosen()]
         ['unstereo', 'neutral']
         """
-        found = [benchmarks.get(name) for name in dict.fromkeys(split_list(self.benchmarks)) or benchmarks.names()]
-        number = wordings.count(str(self.wordings)) if self.wordings else 0
+        names = list(dict.fromkeys(split_list(self.benchmarks))) or benchmarks.names()
+        plain = [benchmarks.get(name) for name in names]
+        number = 0
+        if self.wordings:
+            number = wordings.count(str(self.wordings))
         if number and self.profile == "paper":
             raise ScoringError("The wordings are no published ones; leave out --wordings, or --profile paper.")
-        return ways.of_run(found, split_list(self.ways) or ["likelihood"], number) if self.ways or number else found
+        if self.ways or number:
+            return ways.of_run(plain, split_list(self.ways) or ["likelihood"], number)
+        return plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,15 +143,23 @@ class Sampling(Spending):
     )
 
     def __str__(self) -> str:
-        seeds = f"seed {self.seed}" if self.samples == 1 else f"seeds {self.seed} to {self.seed + self.samples - 1}"
+        # Each sample has a seed of its own, the next number.
+        seeds = f"seed {self.seed}"
+        if self.samples > 1:
+            seeds = f"seeds {self.seed} to {self.seed + self.samples - 1}"
         return f"{self.samples} sampled answers to each question at temperature {self.temperature:g}, {seeds}"
 
 
-#: Settings that results do not name: places of files, what is computed at one time or shown beside, and what stands in
-#: the results by another name (the benchmarks with their versions, the prompt with its digest, files by their content).
+#: Settings that results do not name: places of files, the size of a batch, runs that a page shows too, and what results
+#: have in another form (the benchmarks with their versions, the prompt with its digest, files by their content).
 NOT_RECORDED = frozenset(
     {"benchmarks", "data", "out", "prompt", "system", "batch_tokens", "overwrite", "beside", "include"}
 )
+
+
+def _names(group: type) -> set[str]:
+    """The names of the options of a group."""
+    return {option.name for option in fields(group)}
 
 
 def recorded(settings: Settings, sampling: Sampling | None = None) -> dict[str, Any]:
@@ -153,12 +168,14 @@ def recorded(settings: Settings, sampling: Sampling | None = None) -> dict[str, 
     >>> recorded(Settings(ways="choice"))["ways"]
     'choice'
     """
-    own = {field.name for field in fields(Settings)} - NOT_RECORDED
-    named = {name: getattr(settings, name) for name in sorted(own)}
+    values: dict[str, Any] = {}
+    for name in sorted(_names(Settings) - NOT_RECORDED):
+        values[name] = getattr(settings, name)
     if sampling:
-        own = {field.name for field in fields(Sampling)} - {field.name for field in fields(Spending)}
-        named |= {name: getattr(sampling, name) for name in sorted(own)}
+        # What answers cost does not change them.
+        for name in sorted(_names(Sampling) - _names(Spending)):
+            values[name] = getattr(sampling, name)
     if settings.include:
         files = [Path(file) for file in settings.include]
-        named["include"] = {file.name: file_sha256(file) for file in files if file.is_file()}
-    return named
+        values["include"] = {file.name: file_sha256(file) for file in files if file.is_file()}
+    return values

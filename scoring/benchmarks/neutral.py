@@ -36,14 +36,12 @@ def to_record(_: str, row: types.Row, responses: types.Responses, _context: type
     response = responses[row["id"]]
     chances = pronouns.to_record(response.candidate_logprobs)
     forms = {name: np.array([chance]) for name, chance in chances.items()}
-    masses = pronouns.mass(forms)
-    return {
-        "id": row["id"],
-        **_about(row, response.text),
-        **{f"{gender}_mass": float(mass[0]) for gender, mass in zip(("female", "male"), masses, strict=True)},
-        "jsd": float(sums.ratio(add.jsd().columns(forms))[0]),
-        **chances,
-    }
+    female, male = pronouns.mass(forms)
+    record = {"id": row["id"]} | _about(row, response.text)
+    record["female_mass"] = float(female[0])
+    record["male_mass"] = float(male[0])
+    record["jsd"] = float(sums.ratio(add.jsd().columns(forms))[0])
+    return record | chances
 
 
 def _about(row: types.Row, text: str) -> types.Line:
@@ -67,10 +65,17 @@ OF_TEXT = ("gas", "friend_", "share_")
 def groups(table: types.Table) -> Sequence[types.Group]:
     """Each set of prompts, and the template prompts by topic."""
     by_topic = frozenset({"gas_by_topic"})
-    sets = [
-        types.Group(name, table["config"] == name, frozenset() if name == "templates" else by_topic) for name in CORPORA
-    ]
-    return sets + [types.Group(f"templates {t}", table["topic"] == t, by_topic) for t in np.unique(table["topic"]) if t]
+    sets = []
+    for name in CORPORA:
+        # Only the template prompts have topics.
+        without = by_topic
+        if name == "templates":
+            without = frozenset()
+        sets.append(types.Group(name, table["config"] == name, without))
+    for topic in np.unique(table["topic"]):
+        if topic:
+            sets.append(types.Group(f"templates {topic}", table["topic"] == topic, by_topic))
+    return sets
 
 
 def metrics(_: str) -> Sequence[types.Metric]:
@@ -98,12 +103,21 @@ def metrics(_: str) -> Sequence[types.Metric]:
         gas.share_refused(),
     )
     # Texts that begin alike depend on each other; probabilities of pronouns do not depend on the text.
-    return [replace(one, cluster="opening") if one.name.startswith(OF_TEXT) else one for one in every]
+    result = []
+    for metric in every:
+        if metric.name.startswith(OF_TEXT):
+            metric = replace(metric, cluster="opening")
+        result.append(metric)
+    return result
 
 
 def sampled_records(row: types.Row, answers: Sequence[str]) -> list[types.Line]:
     """A line for each answer, with its class."""
-    return [{"id": f"{row['id']}/{n}", "row": row["id"], **_about(row, text)} for n, text in enumerate(answers)]
+    lines = []
+    for number, text in enumerate(answers):
+        line = {"id": f"{row['id']}/{number}", "row": row["id"]}
+        lines.append(line | _about(row, text))
+    return lines
 
 
 def sampled_metrics(profile: str) -> Sequence[types.Metric]:

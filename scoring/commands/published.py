@@ -48,12 +48,24 @@ def chosen(source: str, models: Sequence[str]) -> Iterator[tuple[str, str]]:
     ScoringError
         When no source has a model of that name.
     """
-    wanted = [source] if source else published.names()
-    found = [(name, model) for name in wanted for model in published.models(name) if not models or model in models]
-    if lacking := [model for model in models if model not in {known for _, known in found}]:
-        where = f"{source} has" if source else "The sources have"
-        raise ScoringError(f"{where} no model {lacking[0]!r}; probes published SOURCE lists the models of a source.")
-    yield from found
+    pairs = []
+    for name in _sources(source):
+        for model in published.models(name):
+            if not models or model in models:
+                pairs.append((name, model))
+    known = {model for _, model in pairs}
+    for model in models:
+        if model not in known:
+            where = f"{source} has" if source else "The sources have"
+            raise ScoringError(f"{where} no model {model!r}; probes published SOURCE lists the models of a source.")
+    yield from pairs
+
+
+def _sources(source: str) -> Sequence[str]:
+    """The source that is named, or all."""
+    if source:
+        return [source]
+    return published.names()
 
 
 def written(result: RunResult, folder: Path) -> None:
@@ -65,11 +77,12 @@ def written(result: RunResult, folder: Path) -> None:
 
 def line(model: str, result: RunResult) -> str:
     """A model with the number of its headline."""
-    numbers = [
-        f"{score.estimate.short_name} {score.scale.brief(score.estimate.value)} "
-        f"({score.scale.brief(score.estimate.low)} to {score.scale.brief(score.estimate.high)})"
-        for score in headline_scores(result.report)
-    ]
+    numbers = []
+    for score in headline_scores(result.report):
+        estimate, brief = score.estimate, score.scale.brief
+        numbers.append(
+            f"{estimate.short_name} {brief(estimate.value)} ({brief(estimate.low)} to {brief(estimate.high)})"
+        )
     return f"{model}: {', '.join(numbers)}"
 
 
@@ -99,26 +112,29 @@ def main(
         models = split_list(model)
         if source:
             published.get(source)
-        if not (models or every):
-            show(console, published.models(source)) if source else console.print(listed())
+        if not models and not every:
+            if source:
+                show(console, published.models(source))
+            else:
+                console.print(listed())
             return
         begin, made, left_out, failed = time.monotonic(), 0, 0, 0
-        for name, one in chosen(source, models):
+        for name, chosen_model in chosen(source, models):
             try:
-                result = published.run(name, one, data, resamples=resamples, offline=offline)
+                result = published.run(name, chosen_model, data, resamples=resamples, offline=offline)
             except published.BrokenFileError as error:
                 left_out += 1
-                show(errors, [f"{name}, {one} is left out: {error}"])
+                show(errors, [f"{name}, {chosen_model} is left out: {error}"])
                 continue
             except published.UnavailableError as error:
                 failed += 1
                 show(errors, [f"error: {error}"])
                 continue
-            written(result, folder_of(out, name, one))
+            written(result, folder_of(out, name, chosen_model))
             made += 1
-            show(console, [line(f"{name}, {one}", result)])
-        absent = [reason for name in ([source] if source else published.names()) for reason in absences(name, models)]
-        show(errors, absent)
+            show(console, [line(f"{name}, {chosen_model}", result)])
+        for name in _sources(source):
+            show(errors, absences(name, models))
         seconds = time.monotonic() - begin
         summary = f"{counted(made, 'run')} in {out} ({seconds:.0f} s), {left_out} left out."
         show(console, [summary])

@@ -47,27 +47,33 @@ def default_folder(model: str, *settings: str) -> Path:
     whole = "\x1f".join((model, *settings))
     mark = hashlib.sha256(whole.encode(errors="replace")).hexdigest()[:8]
     last = re.split(r"[\\/]", model.rstrip("/\\"))[-1]
-    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(filter(None, (last, *settings))))
+    parts = [part for part in (last, *settings) if part]
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(parts))
     return Path("runs") / f"{safe.strip('-.')[:80]}-{mark}"
 
 
 def show_run(result: RunResult, folder: Path, console: Console, *, verbose: bool = False) -> None:
     """Prints a summary of a run whose files are in a folder; with ``verbose`` every score."""
-    console.print(summary(result.report, console.width))
-    for name in result.validity if verbose else ():
-        console.print()
-        console.print(details(name, result.report))
+    report = result.report
+    console.print(summary(report, console.width))
+    if verbose:
+        for name in result.validity:
+            console.print()
+            console.print(details(name, report))
     console.print()
-    facts = few_examples(result.report), speed(result.report) if result.report.speed else ""
-    show(
-        console,
-        [
-            *result.remarks,
-            *filter(None, [*facts, result.report.environment.get("batching")]),
-            say("run.written", file=folder / "report.html"),
-            f"Next: {' '.join(next_steps(result.report, str(folder))).replace('`', '')}",
-        ],
-    )
+    sentences = list(result.remarks)
+    few = few_examples(report)
+    if few:
+        sentences.append(few)
+    if report.speed:
+        sentences.append(speed(report))
+    if report.environment.get("batching"):
+        sentences.append(report.environment["batching"])
+    sentences.append(say("run.written", file=folder / "report.html"))
+    # Commands are marked as code for pages, and a terminal shows them plainly.
+    commands = " ".join(next_steps(report, str(folder))).replace("`", "")
+    sentences.append(f"Next: {commands}")
+    show(console, sentences)
 
 
 def run_folder(call: Call, kind: EngineKind, values: Mapping[str, Any]) -> Path:
@@ -75,8 +81,17 @@ def run_folder(call: Call, kind: EngineKind, values: Mapping[str, Any]) -> Path:
     name = kind.name(call)  # also with --out, because it refuses contradictions
     if call.settings.out:
         return call.settings.out
-    named = [option if values[option] is True else values[option] or "" for option in NAMING]
-    return default_folder(*map(redactor(os.environ), (name, *named, *kind.folder(call))))
+    settings = []
+    for option in NAMING:
+        value = values[option]
+        if value is True:
+            # A switch is named by its own name.
+            value = option
+        settings.append(value or "")
+    settings += kind.folder(call)
+    # A name or a system text may have a token of the Hub in it.
+    redact = redactor(os.environ)
+    return default_folder(redact(name), *(redact(setting) for setting in settings))
 
 
 def _of_file(file: Path) -> list[str]:
@@ -84,12 +99,12 @@ def _of_file(file: Path) -> list[str]:
     from scoring.many.sweep import names
 
     try:
-        found = names(file.read_text(encoding="utf-8").splitlines())
+        models = names(file.read_text(encoding="utf-8").splitlines())
     except UnicodeDecodeError:
         raise ScoringError(f"{file} is not UTF-8 text; give a text file with a model a line.") from None
-    if not found:
+    if not models:
         raise ScoringError(f"{file} names no model; write one a line.")
-    return found
+    return models
 
 
 def _score_all(
@@ -113,15 +128,18 @@ def _score_all(
     every = calls(call, models, revisions, root)
     failed = []
     for number, outcome in enumerate(outcomes(every, root, errors), 1):
-        scored = "known" if outcome.known else f"scored in {outcome.seconds:.0f} s"
-        said = outcome.sentence or f"{scored}, {outcome.folder}"
-        console.print(f"{number}/{len(every)} {outcome.name}: {said}", markup=False, highlight=False)
         if outcome.sentence:
             failed.append(outcome)
+            remark = outcome.sentence
+        elif outcome.known:
+            remark = f"known, {outcome.folder}"
+        else:
+            remark = f"scored in {outcome.seconds:.0f} s, {outcome.folder}"
+        console.print(f"{number}/{len(every)} {outcome.name}: {remark}", markup=False, highlight=False)
     if len(failed) < len(every):
         show(console, [f"Next: probes leaderboard {root}/*/ --out leaderboard.html"])
     if failed:
-        listed = " ".join(f"{one.name} (exit status {one.status}): {one.sentence}" for one in failed)
+        listed = " ".join(f"{outcome.name} (exit status {outcome.status}): {outcome.sentence}" for outcome in failed)
         raise SomeFailed(f"{len(failed)} of {len(every)} models could not be scored. {listed}")
 
 
@@ -166,24 +184,30 @@ def main(
         limits = [parsed(text, only_known=not values["include"]) for text in fail_if or ()]
         from scoring.inference.engines import Call, chosen
 
-        named = [*(models or []), *(_of_file(models_file) if models_file else [])]
+        named = list(models or [])
+        if models_file:
+            named += _of_file(models_file)
         cluster_options = [f"--{name}" for name in ("server", "results") if values[name]]
         if len(named) > 1 or revisions or (named and cluster_options):
             alone = {"--compare": compare, "--json": as_json, "--fail-if": fail_if, "--dry-run": values["dry_run"]}
-            if given := [option for option, value in alone.items() if value]:
-                raise ScoringError(f"{given[0]} is of one model; leave it out, or score the models one by one.")
+            for option, value in alone.items():
+                if value:
+                    raise ScoringError(f"{option} is of one model; leave it out, or score the models one by one.")
             if processes.count > 1:
                 raise ScoringError("Several models are scored by one process; start the command without a launcher.")
             _score_all(named, split_list(revisions), values, console, errors)
             return
         if cluster_options:
             raise ScoringError(f"{cluster_options[0]} is of models that are named; name one, or give --models.")
-        model = named[0] if named else ""
+        model = ""
+        if named:
+            model = named[0]
         call = Call.of(model, values)
         kind = chosen(call)
         if kind.remote and not processes.first:
             return  # one process asks servers; they do the work
         folder = Path(model)
+        # With --compare the model may be a stored run, which is not scored again.
         if not (compare and not kind.remote and (folder / "results.json").is_file()):
             from scoring.api import evaluated
 

@@ -21,7 +21,8 @@ Ties = Literal["half", "no", "out"]
 
 def preference(table: Table, ties: Ties = "half") -> Floats:
     """1, ½ for a tie (0 if ties count as ``no``), or 0 for each pair; NaN without scores."""
-    biased, unbiased = (np.asarray(table[f"score_{label}"], np.float64) for label in ("biased", "unbiased"))
+    biased = np.asarray(table["score_biased"], np.float64)
+    unbiased = np.asarray(table["score_unbiased"], np.float64)
     preferred = np.sign(biased - unbiased) / 2 + 0.5
     return np.where((preferred == 0.5) & (ties == "no"), 0.0, preferred)
 
@@ -46,7 +47,9 @@ def ss(ties: Ties = "half", direction: Literal["stereo", "antistereo"] | None = 
         inside = _scored(table)
         if direction:
             inside &= table["direction"] == direction
-        return inside & (preference(table) != 0.5) if ties == "out" else inside
+        if ties == "out":
+            inside = inside & (preference(table) != 0.5)
+        return inside
 
     return percentage(name, lambda table: preference(table, ties), 50, where=counted, **texts("crows", name))
 

@@ -48,5 +48,7 @@ def g_s(base: float = math.e) -> Metric:
         ratio: Floats = np.exp((men - women) / math.log(base))
         return ratio
 
-    name = "g_s" if base == math.e else "g_s_published"
+    name = "g_s"
+    if base != math.e:
+        name = "g_s_published"
     return Metric(name, columns, final, 1, 0, math.inf, **texts("gest", name))

@@ -22,8 +22,10 @@ def ss(ties: bool = True, name: str = "ss") -> Metric:
     >>> ss().value(table, np.ones((1, 2))), ss(ties=False).value(table, np.ones((1, 2)))
     (array([75.]), array([50.]))
     """
-    counted: crows.Ties = "half" if ties else "no"
-    return percentage(name, lambda t: crows.preference(t, counted), 50, **texts("knowledge", name))
+    count_of_ties: crows.Ties = "no"
+    if ties:
+        count_of_ties = "half"
+    return percentage(name, lambda t: crows.preference(t, count_of_ties), 50, **texts("knowledge", name))
 
 
 def ss_by_term(ties: bool = True) -> Metric:
