@@ -14,6 +14,8 @@ from cards.common.options import completing
 from cards.common.text import split_list
 from scoring import benchmarks
 from scoring.asking import ways, wordings
+from scoring.benchmarks import _prompts
+from scoring.inputs import prompt_file
 from scoring.inputs.prompts import PROMPTS, Prompt, get
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import DATA, Benchmark, ScoringError
@@ -70,6 +72,7 @@ class Settings:
     wordings: Annotated[
         str | int, Option(metavar="all|N", rich_help_panel=RUN, help="Ask in so many wordings too; their mean.")
     ] = ""
+    prompts: Annotated[Path | None, run_option(metavar="FILE", help="Score prompts of your own: CSV, Parquet.")] = None
     include: Include = ()  # type: ignore[assignment]  # nobody changes it
 
     def full_prompt(self) -> Prompt:
@@ -100,16 +103,22 @@ class Settings:
         >>> [benchmark.name for benchmark in Settings("unstereo,neutral,unstereo").chosen()]
         ['unstereo', 'neutral']
         """
-        names = list(dict.fromkeys(split_list(self.benchmarks))) or benchmarks.names()
-        plain = [benchmarks.get(name) for name in names]
+        names = list(dict.fromkeys(split_list(self.benchmarks)))
+        if benchmarks.PROMPTS in names:
+            raise ScoringError("The benchmark prompts is of a file of yours; name the file with --prompts.")
+        if not names and not self.prompts:
+            names = list(benchmarks.names())
+        selected = [benchmarks.get(name) for name in names]
         number = 0
         if self.wordings:
             number = wordings.count(str(self.wordings))
         if number and self.profile == "paper":
             raise ScoringError("The wordings are no published ones; leave out --wordings, or --profile paper.")
         if self.ways or number:
-            return ways.of_run(plain, split_list(self.ways) or ["likelihood"], number)
-        return plain
+            selected = ways.of_run(selected, split_list(self.ways) or ["likelihood"], number)
+        if self.prompts:
+            selected = [_prompts.benchmark(prompt_file.read(self.prompts)), *selected]
+        return selected
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +162,7 @@ class Sampling(Spending):
 #: Settings that results do not name: places of files, the size of a batch, runs that a page shows too, and what results
 #: have in another form (the benchmarks with their versions, the prompt with its digest, files by their content).
 NOT_RECORDED = frozenset(
-    {"benchmarks", "data", "out", "prompt", "system", "batch_tokens", "overwrite", "beside", "include"}
+    {"benchmarks", "data", "out", "prompt", "system", "batch_tokens", "overwrite", "beside", "prompts", "include"}
 )
 
 

@@ -21,6 +21,8 @@ from scoring.types import Benchmark, Metric, ScoringError
 
 REGISTRY = Registry((__name__, __path__), "BENCHMARK", Benchmark, "benchmark", ScoringError)
 names = REGISTRY.names
+#: The benchmark of the user's own prompts, which is no file of this folder: it has rows only with ``--prompts``.
+PROMPTS = "prompts"
 #: Metrics that were included, by the name of their benchmark and their own.
 _metrics: dict[str, dict[str, Metric]] = {}
 
@@ -38,6 +40,10 @@ def get(name: str) -> Benchmark:
     base, _, way = name.rpartition("-")
     if known(name) and base:
         return ways.asked(get(base), way)
+    if name == PROMPTS:
+        from scoring.benchmarks import _prompts  # it imports this package
+
+        return _prompts.benchmark()
     benchmark = REGISTRY.get(name)
     added = _metrics.get(name, {}).values()
     if not added:
@@ -52,7 +58,9 @@ def known(name: str) -> bool:
     base, _, way = name.rpartition("-")
     # Likelihood is the benchmark itself, and has no name of its own.
     is_way = way in ways.WAYS[1:] or way in ("ways", "wordings")
-    return base != "" and is_way and known(base)
+    if base:
+        return is_way and known(base)
+    return name == PROMPTS
 
 
 def include(*paths: Path) -> None:
