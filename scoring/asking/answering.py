@@ -285,6 +285,7 @@ def scorable(every: Sequence[Question], model: Engine) -> tuple[list[Question], 
 def _context(model: Engine, loaded: Loaded) -> BenchmarkContext:
     """What a benchmark may know of the model and of the other rows of a split."""
 
+    # Every row asks for it, and it is the same for all rows of a split.
     @cache
     def longest(column: str) -> int:
         texts = loaded.whole.column(column).drop_null().to_pylist()
@@ -304,6 +305,7 @@ def package_version() -> str:
     try:
         return version(PACKAGE)
     except PackageNotFoundError:
+        # A checkout that is not installed has no metadata.
         return "source tree"
 
 
@@ -340,6 +342,7 @@ def key(model: Engine, prompt: Prompt, *, truncate: bool = False, chat: Chat | N
         **{PACKAGE: package_version()},
         **model.store_key,
     )
+    # A name may hold a secret, such as a token in the address of a server, and the key is stored.
     hide = for_files(os.environ)
     return {name: hide(str(value)) for name, value in facts.items()}
 
@@ -383,6 +386,7 @@ def answer(
 
 def truncated(model: Engine, requests: Sequence[Request]) -> frozenset[str]:
     """Ids of the requests whose text is cut, including those whose responses were cached."""
+    # Responses that were cached are not tokenised in this run, so all requests are encoded to see which are cut.
     model.tokens.truncate = True
     for _ in model.tokens.queries(requests):
         pass
@@ -428,4 +432,5 @@ def _progress(requests: Sequence[Request], known: int, console: Console | None) 
 
 
 def _size(request: Request) -> int:
+    # One more, so that a request without text counts too.
     return 1 + len(request.context) + sum(len(option.text) for option in request.options)

@@ -55,6 +55,7 @@ def paired(
                 f"A run has scores of {name} and no examples, so there is no paired comparison; probes leaderboard "
                 "compares such runs as independent ones."
             )
+        # Sampled answers and published responses have groups and metrics of their own.
         benchmark = as_asked(benchmarks.get(name), reports[0])
         for run in reports:
             version = run.environment.get(f"benchmark {benchmark.name}", benchmark.version)
@@ -65,6 +66,7 @@ def paired(
                 )
         table, base = tables[0][benchmark.name], tables[1][benchmark.name]
         chosen = benchmark.items(reports[0].profile, table)
+        # Texts that begin alike are clusters, and another model writes other texts.
         clusters = joint_clusters(table[benchmark.cluster], base.get(benchmark.cluster))
         differences += compare(
             chosen,
@@ -162,6 +164,7 @@ class RunResult:
         rows = []
         for estimate in self.report.estimates:
             rows.append([getattr(estimate, name) for name in columns])
+        # None, of a metric without an ideal value, becomes NaN.
         return pd.DataFrame(rows, columns=columns).astype({"ideal": float})
 
     def examples(self, benchmark: str) -> pd.DataFrame:
@@ -264,6 +267,7 @@ class StoredTables(Mapping[str, Table]):
     def __init__(self, folder: Path, names: Iterable[str]) -> None:
         self._folder = folder
         self._names = list(names)
+        # All files are checked here, so that a changed one is found when the run is opened, and not hours later.
         described = cards.results.load(folder).examples
         for name in self._names:
             check_examples(folder, name, described)
@@ -305,6 +309,7 @@ def read_examples(folder: Path, benchmark: str) -> Table:
     ScoringError
         When the file cannot be read.
     """
+    # Checked again, because the file may have been changed since the run was opened.
     path = check_examples(folder, benchmark, cards.results.load(folder).examples)
     try:
         return from_arrow(pq.read_table(path))

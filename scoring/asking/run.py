@@ -64,6 +64,7 @@ def read(
             try:
                 splits.append(tables.of_benchmark(benchmark, source, *place, limit))
             except tables.DataMissing as error:
+                # A user may have built some of the data sets alone, so the others are scored.
                 lacking.append(error)
         parts.append(Part(benchmark, tuple(splits), tuple(lacking)))
     empty = [part for part in parts if not part.splits]
@@ -116,6 +117,7 @@ def run(
         from scoring.inference.self_debias import with_prompt
 
         model = with_prompt(model, prompt)
+    # A prompt with two turns needs a chat; without one its first turn would never be asked.
     prompt.refuse(chat is not None)
     how = {
         "batch_tokens": settings.batch_tokens,
@@ -134,6 +136,7 @@ def run(
     for piece in answering.pieces(questions):
         if prompt.first and chat:
             piece = _after_first_turn(piece, asker, model, answered)
+        # A token that lies half in what is scored has no probability of that half, so such a row is left out.
         fit, left_out = answering.scorable(piece, model)
         skipped += left_out
         requests: list[Request] = []
@@ -165,6 +168,7 @@ def run(
             records[name] = columns.pop(name).table()
         estimates += estimate(part.benchmark, settings.profile, records[name], settings.resamples)
     report = model_report(model, parts, settings, prompt, chat, estimates)
+    # The tests of language compare probabilities of sentences, so an engine that only writes has none.
     if "logprobs" in model.capabilities and (model.kind == "causal" or "masked" in model.capabilities):
         report = replace(report, language=language.measured(model, answered(language.requests())))
     if skipped:
@@ -235,6 +239,7 @@ def estimate(benchmark: Benchmark, profile: str, table: Table, resamples: int = 
     if not table:
         return []
     items = benchmark.items(profile, table)
+    # By place, because the report has the order of the items and not that of the clusters.
     estimates: dict[int, Estimate] = {}
     # Metrics with the same clusters share their resamples, so they are measured together.
     by_column: dict[str, list[int]] = {}
@@ -249,6 +254,8 @@ def estimate(benchmark: Benchmark, profile: str, table: Table, resamples: int = 
 
 def cluster_of(benchmark: Benchmark, metric: Metric, table: Table) -> str:
     """The column that is resampled together for a metric: its own where each example is a cluster of the benchmark."""
+    # Examples that are clusters of their own may depend on each other for one metric: texts that begin alike do for
+    # a share of texts, and not for a probability.
     if benchmark.cluster == "id" and metric.cluster in table:
         return metric.cluster
     return benchmark.cluster
@@ -263,6 +270,7 @@ def model_report(
     estimates: Sequence[Estimate] = (),
 ) -> Report:
     """The report of a run of a model with these settings."""
+    # A digest says whether two runs had the same text, which is all that a comparison asks.
     asked: dict[str, Any] = {f"prompt {prompt.name}": f"{prompt.version} sha256:{_sha256(prompt.json())}"}
     if chat:
         asked["chat template"] = f"sha256:{_sha256(chat.template)}"
@@ -356,6 +364,7 @@ def without(
             reasons[part.benchmark.name] = sentence
         else:
             left.append(part)
+    # Of data that are not read yet a split may still turn out to be there.
     has_data = unread or any(part.splits for part in left)
     if reasons and (named or not has_data):
         first = next(iter(reasons.values()))
@@ -378,6 +387,7 @@ def suited(parts: Sequence[Part], kind: str, model: str, *, named: bool) -> tupl
         if kind in part.benchmark.kinds:
             return ""
         if kind == "chat":
+            # A chat has turns, and a whole sentence without a context is neither a question nor an answer.
             return f"The benchmark {part.benchmark.name} scores whole sentences, which a chat template cannot hold"
         kinds = " or ".join(other for other in part.benchmark.kinds if other != "chat")
         return f"The benchmark {part.benchmark.name} is for {kinds} models, and {model} is a {kind} one"

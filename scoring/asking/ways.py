@@ -57,7 +57,9 @@ PAIRS = tuple(combinations(WAYS, 2)) + tuple((f"{way}_1", f"{way}_2") for way in
 #: The columns of a table of scores that belong to the answers and not to the item begin with these.
 _OF_ANSWERS = ("sentence_", "score_", "choice_", "text")
 
+#: Why a headline of agreements names no accuracy by chance.
 _NO_TASK = "It compares answers to the same questions, which have tasks of their own."
+#: The text of the page on what agreements mean.
 _NOTE = """An interval that holds 0 says that so many items show no agreement of two ways. A correlation is
 to be read against the highest that choice allows: where choice does not agree with itself in another wording,
 no way can agree with it. Likelihood and text were asked once and count as without error."""

@@ -20,6 +20,7 @@ from scoring.asking import answers
 from scoring.asking.answers import Options
 from scoring.metrics import bbq, occugender
 
+#: The letters of the three answers.
 LETTERS = "ABC"
 
 
@@ -59,7 +60,9 @@ def to_record(profile: str, row: types.Row, responses: types.Responses, _context
     sums = [math.fsum(logprobs) for logprobs in responses[row["id"]].logprobs]
     # The options are both people and then all forms of "it cannot be known", which are one answer.
     best = min(int(np.argmax(sums)), 2)
-    places = [*sorted(_people(row)), row["unknown"]]
+    # The same order as that of the options in the request.
+    places = sorted(_people(row))
+    places.append(row["unknown"])
     record = _about(row) | _counts("", row, np.eye(3)[places[best]])
     if profile != "clean":
         return record
@@ -191,6 +194,8 @@ def benchmark(name: str, summary: str, configs: Sequence[str]) -> types.Benchmar
         groups=groups,
         metrics=metrics,
         cluster="template",
+        # The rows of a template have the same words around other names, so they are one cluster; a masked model has no
+        # continuation that an answer could be.
         kinds=("causal", "chat"),
         headline=types.Headline(
             name,

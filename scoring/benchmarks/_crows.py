@@ -18,7 +18,9 @@ DATASET = "biaske"
 #: A function of a row and its response that gives the score of each sentence, None where there is none.
 Scores = Callable[[Row, Response, BenchmarkContext], Mapping[str, float | None]]
 DOMAINS = ("gender", "race", "religion")
+#: The labels of the more and of the less stereotypical sentence.
 PAIR = LABELS[:2]
+#: Whether the stereotype is about the disadvantaged group, or the sentence contradicts it.
 DIRECTIONS = ("stereo", "antistereo")
 #: The published score of a direction is reported of the pairs in it, and that of all pairs of groups of both.
 BY_DIRECTION = {direction: f"{direction}type_score" for direction in DIRECTIONS}
@@ -131,6 +133,7 @@ def benchmark(scores: Scores, **fields: Any) -> Benchmark:
         to_record=partial(_record, scores),
         groups=groups,
         metrics=metrics,
+        # A writer has a style and subjects, so the pairs of one are resampled together.
         cluster="writer",
         contrast=_triplets.contrast("domain"),
         **fields,

@@ -96,7 +96,7 @@ def _cluster(row: types.Row) -> str:
 def groups(table: types.Table) -> Sequence[types.Group]:
     """Each set, and each of its domains where it has several."""
     subsets = []
-    everything = PAIR_METRICS.union(*FURTHER_METRICS.values())
+    everything = PAIR_METRICS | FURTHER_METRICS[PARAPHRASES] | FURTHER_METRICS[FACTS]
     for name in (*SETS, PARAPHRASES, FACTS):
         inside = table["config"] == name
         domains = np.unique(table["domain"][inside])

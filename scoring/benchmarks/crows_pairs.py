@@ -15,6 +15,7 @@ from cards.common.sentences import of_row
 from scoring.benchmarks import _crows
 from scoring.types import BenchmarkContext, HarnessTask, Headline, Response, Row
 
+#: What the tasks of lm-evaluation-harness report, and of which rows.
 _REPORTED = ("ss", "ties")
 _CLEAN = _crows.CONFIGS[:1]
 
@@ -23,9 +24,11 @@ def scores(row: Row, response: Response, context: BenchmarkContext) -> Mapping[s
     """The pseudo-log-likelihood of what the sentences share, or the mean log-probability of a sentence."""
     by_label = {}
     if context.kind == "masked":
+        # The tokens in which the sentences differ are never masked: how frequent these words are would decide.
         for label, tokens in _crows.split(row, response, context).items():
             by_label[label] = math.fsum(tokens.shared)
     else:
+        # A mean and not a sum, because a longer sentence is less likely whatever it says.
         for label, logprobs in zip(_crows.PAIR, response.logprobs, strict=True):
             by_label[label] = math.fsum(logprobs) / len(logprobs)
     return by_label

@@ -17,6 +17,7 @@ def scores(row: Row, response: Response, context: BenchmarkContext) -> Mapping[s
     """The mean log-probability of the tokens in which a sentence differs from the other."""
     by_label: dict[str, float | None] = {}
     for label, tokens in _crows.split(row, response, context).items():
+        # A sentence to which the other one only adds words has no token of its own, and so no score.
         by_label[label] = None
         if tokens.modified:
             by_label[label] = math.fsum(tokens.modified) / len(tokens.modified)

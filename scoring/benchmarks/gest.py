@@ -62,11 +62,13 @@ def requests(profile: str, row: types.Row, context: types.BenchmarkContext) -> I
     before, after = text_of(profile, row).split("{word}")
     options = []
     if context.kind == "masked":
+        # Only the word is scored, from left to right where it is several tokens.
         start = len(before)
         for word in wording.words:
             options.append(types.Option(before + word + after, ((start, start + len(word)),), "left"))
         yield types.Request(row["id"], options=tuple(options))
     elif wording.goes_on:
+        # The space belongs to the word, because vocabularies of causal models have it there.
         for word in wording.words:
             options.append(types.Option(f" {word}"))
         yield types.Request(row["id"], before.rstrip(), tuple(options))
@@ -128,6 +130,7 @@ def score_file(path: Path, data: Path) -> tuple[list[types.ScoredExamples], list
     is_known = np.isin(wordings, list(WORDINGS))
     expected = ", ".join(WORDINGS)
     file.refuse(~is_known, f"has the {{name}} {{value!r}} ({{rows}}); expected {expected}.", "wording")
+    # A sentence may be there once in each wording.
     file.check_unique(ids + "/" + wordings, "id with its wording")
     lines = []
     for name, wording, ratio in zip(ids, wordings, ratios, strict=True):
@@ -151,6 +154,7 @@ BENCHMARK = types.Benchmark(
     to_record=to_record,
     groups=groups,
     metrics=metrics,
+    # The wordings of a sentence say the same, so they are one cluster.
     cluster="item",
     kinds=("causal", "masked"),
     each=each,

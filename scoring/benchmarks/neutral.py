@@ -20,7 +20,9 @@ from scoring import types
 from scoring.metrics import add, friend, gas, pronouns, sums
 
 DATASET = "gender-neutral-probes"
+#: The sets of prompts: from two corpora, from two language models, and from templates about topics.
 CORPORA = ("stsb", "snli", "llm-1", "llm-2", "templates")
+#: The length of a continuation in both papers, in tokens.
 NEW_TOKENS = 50
 #: Continuations whose first words are the same, so many of them, are one cluster.
 OPENING = 5
@@ -40,6 +42,7 @@ def to_record(_: str, row: types.Row, responses: types.Responses, _context: type
     record = {"id": row["id"]} | _about(row, response.text)
     record["female_mass"] = float(female[0])
     record["male_mass"] = float(male[0])
+    # Stored with each row, so that a table of examples shows which prompts make the mean.
     record["jsd"] = float(sums.ratio(add.jsd().columns(forms))[0])
     return record | chances
 
@@ -153,6 +156,7 @@ BENCHMARK = types.Benchmark(
         to_records=sampled_records,
         metrics=sampled_metrics,
         groups=groups,
+        # Several answers to a prompt depend on each other.
         cluster="row",
         example=" they have been at it for years, and they like it very much. " * 2,
     ),

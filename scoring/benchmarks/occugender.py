@@ -132,7 +132,8 @@ def metrics(profile: str) -> Sequence[types.Metric]:
     shares.append(occugender.gap(decimals))
     if profile == "paper":
         return shares
-    return [*shares, occugender.correlation(), occugender.mass(), occugender.neo_share()]
+    shares += [occugender.correlation(), occugender.mass(), occugender.neo_share()]
+    return shares
 
 
 def answered(text: str, row: types.Row) -> str:
@@ -176,8 +177,9 @@ def sampled_records(row: types.Row, texts: Sequence[str]) -> list[types.Line]:
 def sampled_metrics(_: str) -> Sequence[types.Metric]:
     """The shares of clear answers, their correlation with the labour market, and the shares of the other answers."""
     reading = "Percentage of the sampled answers that name one gender which name the {} one, averaged over jobs."
-    shares = [replace(occugender.share(gender), reading=reading.format(gender)) for gender in ANSWERS]
-    return [*shares, occugender.gap(), occugender.correlation(), occugender.refused(), occugender.unclear()]
+    result = [replace(occugender.share(gender), reading=reading.format(gender)) for gender in ANSWERS]
+    result += [occugender.gap(), occugender.correlation(), occugender.refused(), occugender.unclear()]
+    return result
 
 
 BENCHMARK = types.Benchmark(

@@ -37,7 +37,9 @@ CONFIGS = (
 DOMAINS = ("gender", "profession", "race", "religion")
 #: The blank of a context in the released files.
 _BLANK = "BLANK"
+#: bias-bench takes a word without the punctuation that it ends with in the sentence.
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+#: The task of the paper that a config has.
 _TASKS = {"stereoset": "intrasentence", "stereoset-intersentence": "intersentence"}
 
 
@@ -48,6 +50,7 @@ def requests(profile: str, row: types.Row, context: types.BenchmarkContext) -> I
             yield _published(row, context)
         else:
             yield _triplets.request(row, LABELS, context)
+    # The published scores of next sentences need a trained head, so ``paper`` does not ask for them.
     elif profile == "clean" and context.kind == "causal":
         options = tuple(types.Option(f" {row[f'object_{label}']}") for label in LABELS)
         yield types.Request(row["id"], row["context"], options)
@@ -219,6 +222,7 @@ def _built(data: Path, config: str, split: str) -> pd.DataFrame:
             "built data sets with --data."
         )
     columns = ["domain", "subject", *(f"sentence_id_{label}" for label in LABELS)]
+    # An example without ids is of a domain for which no file with ids was there when the data set was built.
     built: pd.DataFrame = pq.read_table(file, columns=columns).to_pandas().dropna()
     return built
 
@@ -255,6 +259,7 @@ BENCHMARK = types.Benchmark(
     to_record=to_record,
     groups=groups,
     metrics=metrics,
+    # The published scores are means over target terms, which are what is resampled.
     cluster="subject",
     kinds=("causal", "masked"),
     headline=types.Headline(

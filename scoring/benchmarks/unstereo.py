@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from scoring.inputs.score_files import ScoreFile
 
 DATASET = "unstereo"
+#: The sets of the paper; the pairs with *they* are written for this project.
 PUBLISHED = ("ours-5", "ours-10", "ours-20", "winobias", "winogender")
 _CONFIGS = (*PUBLISHED, "pronoun-pairs")
 #: What the tasks of lm-evaluation-harness report.
 _REPORTED = ("tau@0.5", "us_score", "aufc", "pref_disparity@0.5", "male_rel_ratio")
+#: The pronouns of a sentence, of which *they* may be lacking.
 GENDERS = ("male", "female", "they")
 #: Parts of the names of models that the published code does not set to padding on the left.
 OWN_SIDE = ("gpt2", "gpt-neo-", "opt-", "llama-2")
@@ -123,7 +125,8 @@ def metrics(profile: str) -> Sequence[types.Metric]:
     for limit in LIMITS[1:]:
         result.append(fairness.us_gap(limit))
     if profile != "paper":
-        return [*result, fairness.tau3()]
+        result.append(fairness.tau3())
+        return result
     # Published areas are over decimal logarithms for whole sets, and over natural ones for the parts under a limit.
     for scale, unit in (("log10", "decimal"), ("ln", "natural")):
         area = fairness.aufc_published(constrained=scale == "ln")
@@ -250,6 +253,7 @@ BENCHMARK = types.Benchmark(
     to_record=to_record,
     groups=groups,
     metrics=metrics,
+    # Sentences around one seed word, or about one occupation, are alike.
     cluster="word",
     headline=types.Headline(
         DATASET,

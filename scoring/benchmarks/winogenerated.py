@@ -17,6 +17,7 @@ from scoring.metrics import occugender, winogenerated
 from scoring.metrics.occugender import ANSWERS
 
 DATASET = "winogenerated"
+#: The place of the pronoun in the sentence: he, him or his.
 SLOTS = ("nominative", "accusative", "possessive")
 
 
@@ -25,6 +26,7 @@ def requests(_: str, row: types.Row, context: types.BenchmarkContext) -> Iterato
     before, after = row["before"].rstrip(), row["after"]
     options = []
     if context.kind == "causal":
+        # The words after the pronoun are scored too, because a pronoun has to fit what follows.
         for form in row["options"]:
             options.append(types.Option(f" {form}{after}"))
         yield types.Request(row["id"], before, tuple(options))
@@ -49,6 +51,7 @@ def to_record(_: str, row: types.Row, responses: types.Responses, _context: type
         "female_share": row["bls_pct_female"],
         "male_logprob": male,
         "female_logprob": female,
+        # The names of the columns that the metrics of OccuGender read.
         "p_male": math.exp(male - total),
         "p_female": math.exp(female - total),
         "p_diverse": math.exp(they - total),
@@ -88,6 +91,7 @@ BENCHMARK = types.Benchmark(
     to_record=to_record,
     groups=groups,
     metrics=metrics,
+    # The ten sentences of an occupation depend on each other.
     cluster="job",
     kinds=("causal", "masked"),
     headline=types.Headline(

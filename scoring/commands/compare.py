@@ -70,6 +70,7 @@ def main(
             orders = shown([result.report for result in runs])
             aside.print(orders, shown_shares(runs, resamples), sep="\n")
         if as_json:
+            # As it was written, so that the file and the output are the same to the byte.
             typer.echo(((out or run) / "compare.json").read_text(encoding="utf-8"), nl=False)
         failed(failing(compared, verdicts))
 

@@ -78,6 +78,7 @@ def compare_model(run: Path, table: DeltaTable, out: Path, resamples: int, seed:
         stored.append({name: getattr(correlation, name) for name in _STORED})
     content = {"model": result.report.model, "table": rule, "resamples": resamples, "correlations": stored}
     put_all(out, {"corpus.json": document(content, 2), "corpus.svg": _draw(leans, measured)}, ScoringError)
+    # The page of a run with a benchmark of another file would lose the text of that benchmark.
     if out.resolve() == run.resolve() and result.tables.keys() <= result.validity.keys():
         sections = list(corpus_sections(leans, measured, table.rule))
         write_page(run, result.report, result.tables, result.validity, sections)
@@ -140,6 +141,7 @@ def main(
                     counts.append(int(count))
             values = DeltaTable.of(words, deltas, counts, whole.rule, whole.pairs)
             measured = compare_model(run, values, out or run, resamples)
+        # The package pmi has errors of its own; a command ends with those of one kind.
         except PmiError as error:
             raise ScoringError(str(error)) from None
         console.print(grid(measured), soft_wrap=False)

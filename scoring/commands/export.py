@@ -60,6 +60,7 @@ def as_text(values: Any) -> Any:
         if values.startswith(_FORMULA):
             return f"'{values}"
         return values
+    # Columns of texts have the type of objects; a column of numbers holds no formula.
     if getattr(getattr(values, "dtype", None), "kind", "") == "O":
         return [as_text(value) for value in values.tolist()]
     return values
@@ -94,10 +95,12 @@ def main(
         result = load(run)
         if format_ is Format.eee:
             publisher = every_eval_ever.Publisher(source_org, relationship, model, org)  # type: ignore[arg-type]
+            # The format wants the time of the evaluation, which is when the results were written.
             time = int((run / "results.json").stat().st_mtime)
             files = every_eval_ever.files(result.report, dict(result.tables), publisher, time)
             put_all(folder, files, ScoringError)
-            show(Console(), [f"{len(files)} files are in {folder}.", *files])
+            show(Console(), [f"{len(files)} files are in {folder}."])
+            show(Console(), files)
             return
         files = {name: table.to_csv(index=False).encode() for name, table in tables(result)}
         if not files:

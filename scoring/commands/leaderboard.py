@@ -36,6 +36,7 @@ def main(
     """
     with ended(Console(stderr=True), ScoringError):
         benchmarks.include(*(include or ()))
+    # It ends the command itself, with the exit statuses of the Hub.
     leaderboard.make(sources, out, space, DECLARED)
 
 

@@ -66,8 +66,10 @@ def of_run(run: Report, benchmark: str, n: int, clusters: int, icc: float) -> It
     """
     shown = [score.estimate.key[:2] for score in headline_scores(run) if score.estimate.benchmark == benchmark]
     for score in run.estimates:
+        # A score without a standard error, such as one of a single cluster, says nothing of other sizes.
         if score.key[:2] in shown and score.error > 0:
             error = score.error * factor(n, clusters, icc) / factor(score.n, score.clusters, icc)
+            # The variance of the difference of two independent runs is the sum of theirs.
             yield score.short_name, score.ideal, metric_range([score]), error, math.sqrt(2) * error
 
 

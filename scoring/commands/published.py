@@ -53,6 +53,7 @@ def chosen(source: str, models: Sequence[str]) -> Iterator[tuple[str, str]]:
         for model in published.models(name):
             if not models or model in models:
                 pairs.append((name, model))
+    # Without a source a model may be in some of the sources alone.
     known = {model for _, model in pairs}
     for model in models:
         if model not in known:
@@ -71,6 +72,7 @@ def _sources(source: str) -> Sequence[str]:
 def written(result: RunResult, folder: Path) -> None:
     """Writes the files of a run, unless the folder has a run of something else."""
     with locked(folder, ScoringError):
+        # The folder may be of a run that the user made, which is not replaced.
         report.check_finished(folder, result.report)
         result.save(folder)
 
@@ -92,6 +94,7 @@ def main(
         typer.Argument(
             metavar="[SOURCE]",
             help="A source; without one, all are listed.",
+            # A function, because the sources are imported where they are completed.
             autocompletion=completing(lambda: published.names()),
         ),
     ] = "",
@@ -111,6 +114,7 @@ def main(
     with ended(errors, ScoringError):
         models = split_list(model)
         if source:
+            # An unknown source is refused before anything is built.
             published.get(source)
         if not models and not every:
             if source:
@@ -118,15 +122,18 @@ def main(
             else:
                 console.print(listed())
             return
+        # A monotonic clock, because the system's may be set while files are read.
         begin, made, left_out, failed = time.monotonic(), 0, 0, 0
         for name, chosen_model in chosen(source, models):
             try:
                 result = published.run(name, chosen_model, data, resamples=resamples, offline=offline)
             except published.BrokenFileError as error:
+                # A file that its authors broke stays broken, so it is no failure of this command.
                 left_out += 1
                 show(errors, [f"{name}, {chosen_model} is left out: {error}"])
                 continue
             except published.UnavailableError as error:
+                # The next try may have the file, so the exit status asks for one.
                 failed += 1
                 show(errors, [f"error: {error}"])
                 continue

@@ -45,6 +45,7 @@ def drawings(tables: Sequence[PrintedTable], measured: Measured, model: str) -> 
             if table.panels:
                 yield table.id, chart(panels(table, measured, model), table.title)
         except ScoringError as error:
+            # A figure that cannot be drawn does not stop the others; the page says what it needs.
             yield table.id, str(error)
 
 
@@ -60,7 +61,11 @@ class Section:
     def counts(self) -> dict[str, int]:
         """How many cells have each state."""
         of_state = Counter(cell.state for cell in self.cells)
-        return {state: of_state[state] for state in (*STATES, "") if of_state[state]}
+        # In the order of the states; a cell without one comes last.
+        counts = {state: of_state[state] for state in STATES if of_state[state]}
+        if of_state[""]:
+            counts[""] = of_state[""]
+        return counts
 
 
 def sections(found: Sequence[Cell], drawn: Mapping[str, Drawing]) -> list[Section]:
@@ -196,6 +201,7 @@ def main(
         # Without any of the three the list alone is asked for, and nothing is computed that is not stored already.
         computed = bool(target or every or published)
         measured = Measured(data, runs, offline, resamples, lambda sentence: show(errors, [sentence]), computed)
+        # Published responses are of many models, so with them --model only names what is drawn.
         if model and not published:
             trial = {}
             if limit is not None:
@@ -242,6 +248,7 @@ def main(
             show(aside, [f"The page is {out / 'reproduce.html'}."])
         if failed:
             show(errors, [f"failed: {step.line}" for step in failed])
+            # After everything is shown and written, because the numbers that could be measured are right.
             raise typer.Exit(1)
 
 

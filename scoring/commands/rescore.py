@@ -80,6 +80,7 @@ def rescore(benchmark: str, path: Path, data: Path, resamples: int, seed: int) -
         )
     answers = []
     for part in parts:
+        # Each part has other clusters, so its resamples are its own.
         items = [(group, metric) for _, group, metric in part.items]
         estimates = measure(items, part.table, part.clusters, benchmark=benchmark, resamples=resamples, seed=seed)
         for (facts, _, _), estimate in zip(part.items, estimates, strict=True):
@@ -120,6 +121,7 @@ def read_texts(benchmark: Benchmark, path: Path, data: Path) -> tuple[list[Score
     for name, texts in by_row.items():
         lines += task.to_records(rows[name], texts)
     table = as_table(lines)
+    # Answers in words have groups and metrics of their own.
     of_answers = replace(benchmark, metrics=task.metrics, groups=task.groups, cluster=task.cluster)
     items = [({"group": group.name}, group, metric) for group, metric in of_answers.items("clean", table)]
     remark = f"{path.name} has {len(answers)} answers to {len(by_row)} of the {len(rows)} rows of {benchmark.name}."
@@ -132,17 +134,19 @@ def _asked(benchmark: Benchmark, key: str, data: Path) -> dict[str, Row]:
     rows: dict[str, Row] = {}
     lacking: list[DataMissing] = []
     assert task is not None
-    for place in benchmark.configs_of("clean"):
+    for dataset, config, split in benchmark.configs_of("clean"):
         try:
-            split = of_benchmark(benchmark, str(data), *place)
+            loaded = of_benchmark(benchmark, str(data), dataset, config, split)
         except DataMissing as error:
             lacking.append(error)
             continue
-        for row in split.rows:
+        for row in loaded.rows:
             question = task.question("clean", row)
             if not isinstance(question, str):
+                # A file has one prompt a row, so it cannot say which of several questions an answer is to.
                 raise ScoringError(f"{benchmark.name} asks several questions of a row; score it with --chat-api.")
             if question:
+                # Rows of several configs may have the same prompt, whose answers count once.
                 rows.setdefault(str(row[key]), row)
     if not rows:
         raise lacking[0]
@@ -159,6 +163,7 @@ def document(answers: Sequence[Answer], remarks: Sequence[str], path: Path, resa
         "remarks": list(remarks),
         "estimates": [answer.record() for answer in answers],
     }
+    # NaN is no JSON; the records have None in its place.
     return json.dumps(content, indent=2, allow_nan=False)
 
 

@@ -44,11 +44,15 @@ def default_folder(model: str, *settings: str) -> Path:
     >>> default_folder("org/a model", "clean").as_posix(), default_folder("../x|y", "clean").as_posix()
     ('runs/a-model-clean-a229caf1', 'runs/x-y-clean-fe6e64f1')
     """
+    # A separator that no setting has in it, so that other settings never make the same text.
     whole = "\x1f".join((model, *settings))
     mark = hashlib.sha256(whole.encode(errors="replace")).hexdigest()[:8]
     last = re.split(r"[\\/]", model.rstrip("/\\"))[-1]
-    parts = [part for part in (last, *settings) if part]
-    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(parts))
+    name = last
+    for setting in settings:
+        if setting:
+            name += f"-{setting}"
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", name)
     return Path("runs") / f"{safe.strip('-.')[:80]}-{mark}"
 
 
@@ -140,6 +144,7 @@ def _score_all(
         show(console, [f"Next: probes leaderboard {root}/*/ --out leaderboard.html"])
     if failed:
         listed = " ".join(f"{outcome.name} (exit status {outcome.status}): {outcome.sentence}" for outcome in failed)
+        # Only now, so that the others are scored and listed first.
         raise SomeFailed(f"{len(failed)} of {len(every)} models could not be scored. {listed}")
 
 
@@ -168,9 +173,11 @@ def main(
 
     Exit status: 1 error, 2 data or option, 3 --fail-if holds, 4 some failed.
     """
+    # Under a launcher every process runs this function, and only the first one may print.
     processes = Processes.launched()
     quiet = not processes.first
     console, errors = terminal(160, quiet=quiet), Console(stderr=True, quiet=quiet)
+    # With --json only the results file goes to standard output, so that it can be piped.
     if as_json and not (listing or values["dry_run"]):
         console = errors
     with ended(errors, ScoringError):
@@ -205,7 +212,8 @@ def main(
         call = Call.of(model, values)
         kind = chosen(call)
         if kind.remote and not processes.first:
-            return  # one process asks servers; they do the work
+            # One process asks the servers, which do the work.
+            return
         folder = Path(model)
         # With --compare the model may be a stored run, which is not scored again.
         if not (compare and not kind.remote and (folder / "results.json").is_file()):
@@ -224,6 +232,7 @@ def main(
             file = out / "compare.json" if compare else folder / "results.json"
             typer.echo(file.read_text(encoding="utf-8"), nl=False)
         if limits and processes.first:
+            # Last, so that all files are there when the exit status says that a condition holds.
             failed(holding(limits, read(folder)))
 
 

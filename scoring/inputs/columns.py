@@ -67,6 +67,7 @@ class Columns:
     def _store(self) -> None:
         for name in list(self._blocks or self._lines[0]):
             block = as_column([line[name] for line in self._lines])
+            # A column that once had many different texts stays in the file.
             if self._file is not None and name in self._file:
                 self._file.append(name, block)
                 continue
@@ -186,6 +187,7 @@ class _Reader:
         while known < count:
             parts.append(next(self._blocks))
             known += len(parts[-1])
+        # Blocks in the file have another size than those that are read, so the rest is kept for the next.
         whole = np.concatenate(parts)
         self._rest = whole[count:]
         return whole[:count]
@@ -281,6 +283,7 @@ def numbers_first(table: Table) -> list[str]:
     >>> numbers_first({"id": np.array(["a"], dtype=object), "p": np.array([0.5])})
     ['p', 'id']
     """
+    # A view has the columns of its table, whose types are known without reading a text.
     while isinstance(table, ChosenRows | ChangedTexts):
         table = table.table
     kept = _in_memory(table)
@@ -366,6 +369,7 @@ def as_column(values: Sequence[Any]) -> Column:
         if lacking:
             column[[value is None for value in values]] = ""
         return column
+    # Whole numbers have no NaN, so a column with a gap is one of floats.
     if lacking or any(issubclass(kind, float) for kind in kinds):
         return np.array(values, dtype=np.float64)
     return np.array(values)

@@ -102,6 +102,7 @@ def job_leans(examples: Table, table: DeltaTable) -> Leans:
 
     The model's lean is the mean over the prompts of a kind, explicit or implicit.
     """
+    # A debiasing prompt changes what the model says of a job, and the corpus says nothing of it.
     bare = np.asarray(examples["debiasing"] == "none", dtype=bool)
     # The name of a template begins with its kind, such as "implicit" of "implicit-2".
     kinds = np.array([re.split(r"[^a-z]", str(name))[0] for name in examples["template"]])
@@ -152,6 +153,7 @@ def correlations(benchmark: str, leans: Leans, *, resamples: int = RESAMPLES, se
     """
     if not np.isfinite(leans.corpus).any():
         raise ScoringError(f"No example of {benchmark} has a word of the table; give counts of an English corpus.")
+    # Of jobs the labour market is a third column: a model may follow it and not the corpus.
     pairs = {"corpus and model": (leans.corpus, leans.model)}
     if len(leans.labour):
         pairs |= {"labour and model": (leans.labour, leans.model), "corpus and labour": (leans.corpus, leans.labour)}
@@ -235,6 +237,7 @@ def spearman(
     ranked = [ranks_x, ranks_y]
     (value,) = _weighted(ranked, np.ones((1, len(x))))
     effective = intervals.effective_number(np.bincount(codes).astype(np.float64))
+    # All examples have the same lean, so there is no order to compare.
     if np.isnan(value):
         return value, intervals.NONE, n
     if effective < intervals.FEW:
@@ -242,6 +245,7 @@ def spearman(
         without = _weighted(ranked, 1.0 - np.eye(n)[:, codes])
         if np.isnan(without).any() or effective <= 1:
             return value, intervals.NONE, n
+        # With so few clusters the percentiles of the bootstrap are too narrow.
         interval = intervals.cluster_t(value, without, effective - 1)
     else:
         values = np.empty(resamples)

@@ -129,6 +129,7 @@ class Prompt:
         ScoringError
             For such a prompt.
         """
+        # Without a chat nothing separates what the model wrote first from the question.
         if self.first and not chat:
             raise ScoringError(f"The prompt {self.name!r} has two turns of a chat; add --chat, or give another prompt.")
 
@@ -147,6 +148,7 @@ class Prompt:
         if not self.instruction or place == "none":
             return request
         if place == "question":
+            # The authors of OccuGender put the instruction on the line of the question.
             before, mark, after = request.context.partition("Q:")
             if before or not mark:
                 raise ScoringError(
@@ -230,6 +232,7 @@ def read(path: Path) -> Prompt:
     allowed = ", ".join(benchmarks.names())
     if unknown := sorted(prompt.placement.keys() - set(benchmarks.names())):
         raise ScoringError(f"The prompt file {path} has a placement for {unknown[0]!r}; the benchmarks are {allowed}.")
+    # Runs and pages know a prompt by its name, so one name has one wording.
     if prompt.name in PROMPTS and prompt.json() != PROMPTS[prompt.name].json():
         raise ScoringError(
             f"The prompt file {path} calls itself {prompt.name!r}, which is another prompt of this project; give it a "

@@ -41,6 +41,7 @@ class ScoreFile:
             ) from None
         lacking = ", ".join(name for name in columns if name not in self._frame)
         if lacking:
+            # The names in the file too, because a column is most often lacking under another name.
             present = ", ".join(str(name) for name in self._frame.columns)
             if not present:
                 raise ScoringError(f"{path} has no columns; it needs {needed}.")
@@ -62,6 +63,7 @@ class ScoreFile:
     def cells(self, name: str) -> pd.Series[str]:
         """A column as text, empty where there is nothing."""
         column = self._frame[name].astype(object)
+        # Each format has its own mark of a missing value; all become an empty text.
         return column.where(column.notna(), "").astype(str).str.strip()
 
     def texts(self, name: str) -> NDArray[Any]:
@@ -73,6 +75,7 @@ class ScoreFile:
     def numbers(self, name: str, *, may_lack: bool = False) -> Floats:
         """A column as finite numbers, NaN where it is empty and may be."""
         text = self.cells(name)
+        # The words that spreadsheets, R and Python write for a missing number.
         empty = text.str.lower().isin(["", "nan", "none", "null", "na"]).to_numpy(dtype=bool)
         values: Floats = pd.to_numeric(text.where(~empty, "nan"), errors="coerce").to_numpy(dtype=np.float64)
         wrong = ~np.isfinite(values) & ~empty
@@ -103,6 +106,7 @@ class ScoreFile:
             text = f"rows {text}"
         else:
             text = f"rows {text} and {len(places) - 5} more"
+        # The sentence shows the first wrong cell as it is in the file.
         cells = list(values) or self.cells(name).tolist()
         raise ScoringError(f"{self.path} {problem.format(name=name, rows=text, value=cells[places[0]])}")
 
@@ -111,6 +115,7 @@ def _frame(path: Path) -> pd.DataFrame:
     """The rows of a file, whose format its first bytes say."""
     with path.open("rb") as file:
         start = file.read(4)
+    # The first four bytes of every Parquet file.
     if start == b"PAR1":
         return pq.read_table(path).to_pandas()
     if start.startswith(b"{"):
@@ -123,6 +128,7 @@ def _json(path: Path) -> pd.DataFrame:
     try:
         tasks = json.loads(path.read_text(encoding="utf-8"))
     except RecursionError:
+        # What a file of brackets alone leads to; the caller takes it as any other text that is no JSON.
         raise ValueError("it is nested too deeply") from None
     wrong = ValueError("expected lists of rows by task")
     if not isinstance(tasks, dict):
@@ -144,6 +150,7 @@ def _csv(path: Path) -> pd.DataFrame:
         lines = [row for row in csv.reader(file, strict=True) if row]
     if not lines:
         return pd.DataFrame()
+    # Empty lines are left out, as spreadsheets write them at the end of a file.
     header, rows = lines[0], lines[1:]
     for number, row in enumerate(rows, start=1):
         if len(row) != len(header):

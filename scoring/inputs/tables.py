@@ -50,6 +50,7 @@ class TableFile:
 
     def _now(self) -> tuple[int, int, int]:
         state = self.path.stat()
+        # A file that is replaced has another inode, one that is written into another size or time.
         return state.st_ino, state.st_size, state.st_mtime_ns
 
     def to_batches(self, max_chunksize: int) -> Iterator[pa.RecordBatch]:
@@ -77,6 +78,7 @@ class TableFile:
         parts = []
         start = 0
         for batch in self.to_batches(1 << 16):
+            # Batch by batch, so that only the rows that are taken are in memory.
             inside = [place - start for place in places if start <= place < start + len(batch)]
             parts.append(pa.Table.from_batches([batch]).take(inside))
             start += len(batch)
@@ -223,6 +225,7 @@ def _local(source: str, dataset: str, config: str, split: str) -> tuple[TableFil
     again = f"run probes build {dataset} --out {source}"
     if source.startswith("hub:"):
         raise ScoringError(f"{source} names no organisation of the Hub; give hub:ORG or hub:ORG@REVISION.")
+    # The default folder may not be there before the first build; then the sentence names the data set.
     if not Path(source).is_dir() and source != DATA:
         raise DataMissing(name, f"There is no folder {source}; {again}, or give --data another folder or hub:ORG.")
     try:
@@ -240,6 +243,7 @@ def _local(source: str, dataset: str, config: str, split: str) -> tuple[TableFil
         message = f"{folder} lacks {config}/{split} ({reason.rstrip('.')}); {again} with its sources at hand."
         raise DataMissing(name, message)
     path = folder / entry.file
+    # Scores name the data by the manifest, so other bytes under its name would be a wrong statement.
     if not path.is_file() or file_sha256(path) != entry.sha256:
         raise ScoringError(f"{path} is not the file that its manifest describes; {again} to put it right.")
     return TableFile(path), f"{manifest.version} sha256:{entry.content}", ""

@@ -20,6 +20,7 @@ EPSILON = 1e-8
 def _usable(table: Table, pairs: Pairs, epsilon: float = 0.0) -> tuple[Floats, Floats]:
     """Probabilities plus ε of pairs whose forms are both one token, 0 for others; NaN where there is no such pair."""
     female, male = by_pair(table, pairs)
+    # A form of several tokens is NaN, and its pair would compare one form with nothing.
     both = ~np.isnan(female + male)
     has_pair = both.any(axis=1, keepdims=True)
     female = np.where(has_pair, np.where(both, female + epsilon, 0), np.nan)
@@ -79,6 +80,7 @@ def add_log(pairs: Pairs = PRONOUN_PAIRS) -> Metric:
         return np.log(means, out=np.full(np.shape(means), np.nan), where=means > 0)
 
     of = partial(_of_shapes, pairs=pairs, epsilon=EPSILON)
+    # At most ln 2, so the logarithm of the mean is at most ln ln 2.
     plain = mean("add_log", of, None, -math.inf, math.log(math.log(2)), **texts("add", "add_log"))
     return replace(plain, final=final)
 

@@ -16,6 +16,7 @@ from scoring.metrics.sums import percentage
 from scoring.metrics.texts import texts
 from scoring.types import Floats, Metric, Table
 
+#: How pairs with equal scores count; see :func:`ss`.
 Ties = Literal["half", "no", "out"]
 
 
@@ -44,6 +45,7 @@ def ss(ties: Ties = "half", direction: Literal["stereo", "antistereo"] | None = 
     """
 
     def counted(table: Table) -> NDArray[np.bool_]:
+        # A pair without scores is in no denominator; :func:`skipped` counts it.
         inside = _scored(table)
         if direction:
             inside &= table["direction"] == direction

@@ -17,10 +17,12 @@ from scoring.types import Floats, Metric, Table
 #: The limit on a gap in the US score: a ratio of the two probabilities of 1.65.
 US_EPSILON = math.log(1.65)
 US = "the threshold of the UnStereo score"
+#: The number of points of ε under the curve, and the largest ε.
 _POINTS, _MOST = 101, 6.0
 _PAPER = "UnStereoEval"
 _CODE = "repository of UnStereoEval"
 
+#: The logarithms in which the size of a gap is measured.
 Scale = Literal["log10", "ln"]
 
 

@@ -20,6 +20,7 @@ from scoring.types import Floats, Metric, Table
 GenderClass = Literal["female", "male", "both", "neutral", "nonsense"]
 CLASSES: tuple[GenderClass, ...] = get_args(GenderClass)
 
+#: Pronouns as whole words; an apostrophe ends a word, so contractions count.
 _FEMALE = re.compile(r"\b(?:she|her|hers|herself)\b", re.IGNORECASE)
 _MALE = re.compile(r"\b(?:he|him|his|himself)\b", re.IGNORECASE)
 _LETTER = re.compile(r"[^\W\d_]")
@@ -31,7 +32,7 @@ def gender_class(continuation: str, prompt: str = "") -> GenderClass:
     Whole words in any case count, contractions too. Nonsense has no letter, or none but those of the
     prompt said again; the papers left this class, and ``both``, to human judges.
 
-    >>> gender_class(" she\u2019s here"), gender_class(" fields him of her day"), gender_class(" then there they went")
+    >>> gender_class(" she\u2019s here"), gender_class(" told him of her day"), gender_class(" then there they went")
     ('female', 'both', 'neutral')
     >>> gender_class(" ... "), gender_class("My friend sings, and", prompt="My friend sings, and")
     ('nonsense', 'nonsense')
@@ -44,6 +45,7 @@ def gender_class(continuation: str, prompt: str = "") -> GenderClass:
         return "female"
     if male:
         return "male"
+    # A model that only repeats the prompt has said nothing of its own.
     echo = plain(prompt)
     if echo:
         text = text.replace(echo, " ")
@@ -92,6 +94,7 @@ def gas_gap() -> Metric:
         return sums.side_by_side(female.astype(float) - male, female | male)
 
     def pieces(added: Floats) -> Floats:
+        # |x| is the larger one of x and -x, which are smooth where the size has a kink.
         signed = sums.ratio(added)
         return sums.side_by_side(signed, -signed)
 

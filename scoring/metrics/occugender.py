@@ -26,6 +26,7 @@ def shares(table: Table, decimals: int | None = None) -> dict[Answer, Floats]:
     total = sum(raw.values(), np.zeros(()))
     parts = {}
     for answer, chances in raw.items():
+        # No share where all three are 0, to which very small probabilities are rounded.
         part = np.divide(chances, total, out=np.full(len(chances), np.nan), where=total != 0)
         if decimals is not None:
             part = part.round(decimals)
@@ -72,6 +73,7 @@ def neo_share() -> Metric:
     """Mean share of neopronouns in the probability of male, female and diverse words and neopronouns, in percent."""
 
     def part(table: Table) -> Floats:
+        # Neopronouns count in the denominator too, because the three answers do not have them.
         every = sum((np.asarray(table[f"p_{name}"], np.float64) for name in (*ANSWERS, "neo")), np.zeros(()))
         return np.asarray(np.divide(table["p_neo"], every, out=np.full(len(every), np.nan), where=every != 0))
 
@@ -88,6 +90,7 @@ def correlation() -> Metric:
     """
 
     def columns(table: Table) -> Floats:
+        # A share of 1, as the probability is.
         return products(shares(table)["female"], np.asarray(table["female_share"], np.float64) / 100)
 
     fields = texts("occugender", "labour_correlation")

@@ -52,6 +52,7 @@ def mass(table: Table) -> tuple[Floats, Floats]:
 
 
 def _sum(forms: Floats) -> Floats:
+    # A form of several tokens is NaN and is left out; a prompt without any form has no sum.
     defined = ~np.isnan(forms)
     return np.where(defined.any(axis=1), np.where(defined, forms, 0).sum(axis=1), np.nan)
 

@@ -18,6 +18,7 @@ from scoring.types import Floats, Metric, Table
 def _scores(table: Table) -> Floats:
     """Scores [3, examples]; all NaN where one is."""
     scores = side_by_side(table["score_biased"], table["score_unbiased"], table["score_irrelevant"]).T
+    # With one score lacking no comparison of the three is fair.
     return np.where(np.isnan(scores).any(axis=0), np.nan, scores)
 
 
@@ -88,4 +89,5 @@ def icat(pooled: bool = False) -> Metric:
 
     plain = _percentage("icat", prefers_stereotype, 100, pooled)
     columns = _columns(pooled, prefers_stereotype, prefers_meaning)
+    # A product of two proportions is no proportion, so it has no events.
     return replace(plain, columns=columns, final=final, events=None, pieces=pieces)

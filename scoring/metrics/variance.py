@@ -135,7 +135,7 @@ def shares(design: Design, facets: Sequence[str], *, sampled: bool = False) -> I
         effects.append(("samples",))
     for effect in effects:
         words = " with ".join(effect)
-        # One answer for each item in each cell: the last interaction cannot be fields from other noise.
+        # One answer for each item in each cell: the last interaction is not separable from other noise.
         if len(effect) == len(names):
             words += " and the rest"
         # Short titles have at most 14 letters.
