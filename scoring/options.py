@@ -134,8 +134,12 @@ class ServedOptions:
 
 @dataclass(frozen=True, slots=True)
 class ManyModels:
-    """By which servers several models are scored, and where their results are kept besides the folder."""
+    """Where several models are scored, and where their results are kept besides the folder."""
 
+    executor: Annotated[Literal["ray", "slurm"] | None, Option(help="Score each model in a task of a cluster.")] = None
+    cluster: Annotated[
+        Sequence[str], Option(metavar="KEY=VALUE", help="Of a task: gpus, memory, time, partition.")
+    ] = ()
     server: Annotated[str, Option(metavar="COMMAND", help="Start a server for each: with {model} and {port}.")] = ""
     results: Annotated[str, Option(metavar="hub:ORG/NAME", help="Keep the results in a data set of the Hub.")] = ""
 
@@ -159,6 +163,8 @@ class Sampling(Spending):
         return f"{self.samples} sampled answers to each question at temperature {self.temperature:g}, {seeds}"
 
 
+#: The options that only several models have, by name.
+OF_SEVERAL = tuple(option.name for option in fields(ManyModels))
 #: Settings that results do not name: places of files, the size of a batch, runs that a page shows too, and what results
 #: have in another form (the benchmarks with their versions, the prompt with its digest, files by their content).
 NOT_RECORDED = frozenset(

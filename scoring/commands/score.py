@@ -22,7 +22,7 @@ from scoring.catalogue import catalogue
 from scoring.commands.compare import show_comparison
 from scoring.inference.load_options import LoadOptions, ModelNames
 from scoring.inference.parallel import Processes
-from scoring.options import RUN, ManyModels, Sampling, ServedOptions, Settings, Verbose
+from scoring.options import OF_SEVERAL, RUN, ManyModels, Sampling, ServedOptions, Settings, Verbose
 from scoring.report import read
 from scoring.report.conditions import failed, holding, parsed
 from scoring.report.context import next_steps
@@ -122,7 +122,8 @@ def _score_all(
         When one of them could not be scored.
     """
     from scoring.inference.engines import Call
-    from scoring.many.sweep import SomeFailed, calls, outcomes
+    from scoring.many.cluster import outcomes
+    from scoring.many.sweep import SomeFailed, calls
 
     if not models:
         raise ScoringError("--revisions are of a model; name one.")
@@ -194,7 +195,7 @@ def main(
         named = list(models or [])
         if models_file:
             named += _of_file(models_file)
-        cluster_options = [f"--{name}" for name in ("server", "results") if values[name]]
+        cluster_options = [f"--{name}" for name in OF_SEVERAL if values[name]]
         if len(named) > 1 or revisions or (named and cluster_options):
             alone = {"--compare": compare, "--json": as_json, "--fail-if": fail_if, "--dry-run": values["dry_run"]}
             for option, value in alone.items():
