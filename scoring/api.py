@@ -160,8 +160,8 @@ def _signature() -> Signature:
             annotation = types.get(option.name, Any)
             named.append(Parameter(option.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
     # These two are of a call and of no group.
-    for name in ("revisions", "console"):
-        named.append(Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=types[name]))
+    named.append(Parameter("revisions", Parameter.KEYWORD_ONLY, default="", annotation=types["revisions"]))
+    named.append(Parameter("console", Parameter.KEYWORD_ONLY, default=None, annotation=types["console"]))
     return Signature(named, return_annotation=RunResult | Sweep)
 
 

@@ -20,6 +20,7 @@ from builders.dataset import BuildError
 from pmi.types import PmiError
 from scoring.asking.result import RunResult
 from scoring.inference.load_options import BUNDLED, LoadOptions
+from scoring.statistics.stats import RESAMPLES
 from scoring.types import Report
 
 #: A command line after ``probes``, its exit status, and how its sentence begins.
