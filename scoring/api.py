@@ -219,9 +219,13 @@ def _swept(models: Sequence[Any], revisions: Sequence[str], values: Mapping[str,
         raise ScoringError("Several models have a folder each, and no --out is given; give the folder for all of them.")
     registry.include(*call.settings.include)
     every = calls(call, [str(model) for model in models], revisions, call.settings.out)
-    found = list(outcomes(every, call.settings.out, console))
-    runs = {outcome.name: outcome.folder for outcome in found if not outcome.sentence}
-    return Sweep(runs, {outcome.name: outcome for outcome in found if outcome.sentence})
+    runs, failed = {}, {}
+    for outcome in outcomes(every, call.settings.out, console):
+        if outcome.sentence:
+            failed[outcome.name] = outcome
+        else:
+            runs[outcome.name] = outcome.folder
+    return Sweep(runs, failed)
 
 
 def evaluated(call: Call, console: Console, processes: Processes = ALONE) -> RunResult:

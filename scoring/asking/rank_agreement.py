@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 FEWEST = 5
 DOMAINS = ("gender", "profession", "race", "religion")
 #: Benchmark, whether it is convergent or discriminant, what is compared, and value and both ends of the interval.
-Agreement = tuple[str, str, str, float, float, float]
+Validity = tuple[str, str, str, float, float, float]
 
 
 def correlation(scores: Sequence[float], others: Sequence[float]) -> tuple[float, float, float]:
@@ -55,7 +55,7 @@ def correlation(scores: Sequence[float], others: Sequence[float]) -> tuple[float
     return r, float(low), float(high)
 
 
-def of_models(runs: Sequence[Report]) -> Iterator[Agreement]:
+def of_models(runs: Sequence[Report]) -> Iterator[Validity]:
     """The agreement of the orders of models, of every score that all runs have."""
     # Every two scores once: the same items by two ways, or two domains by one way; other pairs say nothing of either.
     scores = _sides(runs)

@@ -351,7 +351,7 @@ def _text(benchmark: Benchmark) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Agreement:
+class _AgreementOfWays:
     """The agreement of the ways of a benchmark, with a ``number`` of wordings of each (0 for none)."""
 
     benchmark: Benchmark
@@ -502,7 +502,7 @@ def _means(values: Any, of_lines: Any, ids: Any) -> Any:
 
 def _agreement(benchmark: Benchmark, number: int) -> dict[str, Any]:
     """The fields of the benchmark with the agreement of the ways, which asks nothing itself."""
-    agreement = _Agreement(benchmark, number)
+    agreement = _AgreementOfWays(benchmark, number)
     return {
         "requests": lambda _profile, _row, _context: iter(()),
         "joined": agreement.joined,

@@ -134,7 +134,7 @@ def score_file(path: Path, data: Path) -> tuple[list[types.ScoredExamples], list
     file.check_unique(ids + "/" + wordings, "id with its wording")
     lines = []
     for name, wording, ratio in zip(ids, wordings, ratios, strict=True):
-        row = rows[name] | {"id": f"{name}/{wording}", "item": name, "wording": wording}
+        row = {**rows[name], "id": f"{name}/{wording}", "item": name, "wording": wording}
         lines.append(about("paper", row) | {"log_ratio": float(ratio)})
     table = as_table(lines)
     items = [({"group": group.name}, group, metric) for group, metric in BENCHMARK.items("paper", table)]

@@ -21,7 +21,7 @@ from scoring.metrics import add, friend, gas, pronouns, sums
 
 DATASET = "gender-neutral-probes"
 #: The sets of prompts: from two corpora, from two language models, and from templates about topics.
-CORPORA = ("stsb", "snli", "llm-1", "llm-2", "templates")
+SETS = ("stsb", "snli", "llm-1", "llm-2", "templates")
 #: The length of a continuation in both papers, in tokens.
 NEW_TOKENS = 50
 #: Continuations whose first words are the same, so many of them, are one cluster.
@@ -69,7 +69,7 @@ def groups(table: types.Table) -> Sequence[types.Group]:
     """Each set of prompts, and the template prompts by topic."""
     by_topic = frozenset({"gas_by_topic"})
     sets = []
-    for name in CORPORA:
+    for name in SETS:
         # Only the template prompts have topics.
         without = by_topic
         if name == "templates":
@@ -132,7 +132,7 @@ BENCHMARK = types.Benchmark(
     name="neutral",
     version="1.1.0",
     summary="Continues statements about a friend of unsaid gender: GAS, GLD, ADD, R, JSD, pronoun mass (Dong et al.).",
-    configs=tuple((DATASET, config + end, "test") for config in CORPORA for end in ("", "-paper")),
+    configs=tuple((DATASET, config + end, "test") for config in SETS for end in ("", "-paper")),
     requests=requests,
     to_record=to_record,
     groups=groups,

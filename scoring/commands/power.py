@@ -38,8 +38,9 @@ def factor(n: int, clusters: int, icc: float) -> float:
     (0.1, 0.1095)
     """
     if not 2 <= clusters <= n:
-        given = f"{n} rows in {clusters} clusters"
-        raise ScoringError(f"There are no {given}; give 2 clusters or more, and at least as many rows.")
+        raise ScoringError(
+            f"There are no {n} rows in {clusters} clusters; give 2 clusters or more, and at least as many rows."
+        )
     return math.sqrt((1 + (n / clusters - 1) * icc) / n)
 
 

@@ -68,9 +68,9 @@ class Section:
         return counts
 
 
-def sections(found: Sequence[Cell], drawn: Mapping[str, Drawing]) -> list[Section]:
+def sections(results: Sequence[Cell], drawn: Mapping[str, Drawing]) -> list[Section]:
     """The tables that have cells, and the figures, in the order of the papers."""
-    by_id = grouped(found, lambda cell: f"{cell.paper}/{cell.table}")
+    by_id = grouped(results, lambda cell: f"{cell.paper}/{cell.table}")
     shown = []
     for table in printed_tables():
         section = Section(table, by_id.get(table.id, ()), drawn.get(table.id, ""))
@@ -79,21 +79,21 @@ def sections(found: Sequence[Cell], drawn: Mapping[str, Drawing]) -> list[Sectio
     return shown
 
 
-def page(found: Sequence[Cell], drawn: Mapping[str, Drawing], model: str) -> str:
+def page(results: Sequence[Cell], drawn: Mapping[str, Drawing], model: str) -> str:
     """The HTML page: counts for each paper, every printed number with the measured one, and the figures."""
     return template("reproduce.html.j2").render(
-        sections=sections(found, drawn),
+        sections=sections(results, drawn),
         heads=COUNTS,
-        rows=by_paper(found),
+        rows=by_paper(results),
         states=STATES,
         model=model,
         inline=inline,
     )
 
 
-def listed(found: Sequence[Cell], drawn: Mapping[str, Drawing]) -> Grid:
+def listed(results: Sequence[Cell], drawn: Mapping[str, Drawing]) -> Grid:
     """All tables and figures: how many numbers, how many have each verdict, and what the others need."""
-    by_id = {section.table.id: section for section in sections(found, {})}
+    by_id = {section.table.id: section for section in sections(results, {})}
     rows = []
     for table in printed_tables():
         section = by_id.get(table.id, Section(table, ()))
@@ -152,9 +152,9 @@ def compared(section: Section) -> Grid:
     return text_table(columns, rows, f"{section.table.id}: {section.table.title} ({section.table.unit})")
 
 
-def remarks(found: Sequence[Cell]) -> Iterator[str]:
+def remarks(results: Sequence[Cell]) -> Iterator[str]:
     """What the numbers need and what changes their meaning, each sentence once."""
-    counts = Counter(cell.reason for cell in found if cell.reason)
+    counts = Counter(cell.reason for cell in results if cell.reason)
 
     # Sources that are lacking for one reason are named once, so their names and files do not count.
     def without_names(reason: str) -> str:
@@ -222,28 +222,28 @@ def main(
             # Cells that need no data set are shown all the same; the others say what is missing.
             except BuildError as error:
                 show(errors, [str(error)])
-        found = cells(target, model=model, measured=measured)
+        results = cells(target, model=model, measured=measured)
         drawn = {}
         if computed or out:
             drawn = dict(drawings(tables, measured, model))
-        content = json.dumps([asdict(cell) for cell in found], indent=1)
+        content = json.dumps([asdict(cell) for cell in results], indent=1)
         if out:
-            files = {"reproduce.html": page(found, drawn, model).encode(), "reproduce.json": content.encode()}
+            files = {"reproduce.html": page(results, drawn, model).encode(), "reproduce.json": content.encode()}
             put_all(out, files | _figure_files(drawn), ScoringError)
         if as_json:
             typer.echo(content)
         elif target or model:
-            for section in sections(found, {}):
+            for section in sections(results, {}):
                 console.print(compared(section))
-            show(console, remarks(found))
+            show(console, remarks(results))
         else:
-            console.print(listed(found, drawn))
-            console.print(text_table(COUNTS, by_paper(found)))
+            console.print(listed(results, drawn))
+            console.print(text_table(COUNTS, by_paper(results)))
         # With --json only the cells go to standard output.
         aside = errors if as_json else console
         if target or model:
             show(aside, _drawing_lines(drawn, out))
-        show(aside, _summary(found))
+        show(aside, _summary(results))
         if out:
             show(aside, [f"The page is {out / 'reproduce.html'}."])
         if failed:
@@ -284,12 +284,12 @@ def _drawing_lines(drawn: Mapping[str, Drawing], out: Path | None) -> Iterator[s
             yield f"{name}: can be drawn; give --out DIR"
 
 
-def _summary(found: Sequence[Cell]) -> Iterator[str]:
+def _summary(results: Sequence[Cell]) -> Iterator[str]:
     """How many numbers have each state."""
-    total = Counter(cell.state for cell in found)
+    total = Counter(cell.state for cell in results)
     states = ", ".join(f"{total[state]:,} {state}" for state in STATES if total[state])
     if states:
-        yield f"{len(found):,} numbers: {states}."
+        yield f"{len(results):,} numbers: {states}."
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)

@@ -230,7 +230,8 @@ def read(path: Path) -> Prompt:
             f"The prompt file {path} is not valid ({first_fault(error)}); give an object with the fields {names}."
         ) from None
     allowed = ", ".join(benchmarks.names())
-    if unknown := sorted(prompt.placement.keys() - set(benchmarks.names())):
+    unknown = sorted(prompt.placement.keys() - set(benchmarks.names()))
+    if unknown:
         raise ScoringError(f"The prompt file {path} has a placement for {unknown[0]!r}; the benchmarks are {allowed}.")
     # Runs and pages know a prompt by its name, so one name has one wording.
     if prompt.name in PROMPTS and prompt.json() != PROMPTS[prompt.name].json():

@@ -117,7 +117,8 @@ def _frame(path: Path) -> pd.DataFrame:
         start = file.read(4)
     # The first four bytes of every Parquet file.
     if start == b"PAR1":
-        return pq.read_table(path).to_pandas()
+        frame: pd.DataFrame = pq.read_table(path).to_pandas()
+        return frame
     if start.startswith(b"{"):
         return _json(path)
     return _csv(path)

@@ -36,10 +36,10 @@ def repository(place: str) -> str:
     ScoringError
         For what is no such place.
     """
-    found = _PLACE.fullmatch(place)
-    if not found:
+    match = _PLACE.fullmatch(place)
+    if not match:
         raise ScoringError(f"--results is {place!r}; give a data set of the Hub as hub:ORG/NAME.")
-    return found[1]
+    return match[1]
 
 
 def send(place: str, folder: Path, more: Mapping[str, bytes]) -> None:
@@ -96,9 +96,9 @@ def fetch(place: str, root: Path, marker: str) -> list[str]:
     except hub.failures() as error:
         raise NotKept(f"{place} cannot be read: {hub.refusal(error)}") from None
     for folder in lacking:
-        own = [file for file in files if file.startswith(f"{folder}/")]
+        of_folder = [file for file in files if file.startswith(f"{folder}/")]
         # The marker last, so that a folder is finished only when all is there.
-        for file in sorted(own, key=lambda file: file.endswith(marker)):
+        for file in sorted(of_folder, key=lambda file: file.endswith(marker)):
             # A name of the Hub must not lead out of the folder.
             if ".." not in Path(file).parts:
                 put(root / file, (stored / file).read_bytes())

@@ -116,19 +116,24 @@ def calls(call: Call, models: Sequence[str], revisions: Sequence[str], root: Pat
     ScoringError
         For a model that is given twice, and for options of servers, which have one model.
     """
-    found: dict[str, Call] = {}
+    by_name: dict[str, Call] = {}
     for model in models:
-        base, _, own = model.rpartition("@") if not Path(model).exists() and "@" in model else (model, "", "")
-        if own and (revisions or call.loading.revision):
+        base, named_revision = model, ""
+        # A folder may have the sign in its name.
+        if "@" in model and not Path(model).exists():
+            base, _, named_revision = model.rpartition("@")
+        if named_revision and (revisions or call.loading.revision):
             raise ScoringError(f"{model} has a revision, and --revision or --revisions gives another; leave one out.")
-        for revision in revisions or [own or call.loading.revision or ""]:
-            name = f"{base}@{revision}" if revision else base
-            if name in found:
+        for revision in revisions or [named_revision or call.loading.revision or ""]:
+            name = base
+            if revision:
+                name = f"{base}@{revision}"
+            if name in by_name:
                 raise ScoringError(f"The model {name} is given twice; give each once.")
             loading = replace(call.loading, model=base, revision=revision or None)
             settings = replace(call.settings, out=root / folder_name(name))
-            found[name] = replace(call, model=base, settings=settings, loading=loading)
-    return found
+            by_name[name] = replace(call, model=base, settings=settings, loading=loading)
+    return by_name
 
 
 def folder_name(name: str) -> str:

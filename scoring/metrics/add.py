@@ -79,9 +79,9 @@ def add_log(pairs: Pairs = PRONOUN_PAIRS) -> Metric:
         means = ratio(sums)
         return np.log(means, out=np.full(np.shape(means), np.nan), where=means > 0)
 
-    of = partial(_of_shapes, pairs=pairs, epsilon=EPSILON)
+    divergence = partial(_of_shapes, pairs=pairs, epsilon=EPSILON)
     # At most ln 2, so the logarithm of the mean is at most ln ln 2.
-    plain = mean("add_log", of, None, -math.inf, math.log(math.log(2)), **texts("add", "add_log"))
+    plain = mean("add_log", divergence, None, -math.inf, math.log(math.log(2)), **texts("add", "add_log"))
     return replace(plain, final=final)
 
 

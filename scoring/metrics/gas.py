@@ -126,6 +126,6 @@ def share_refused() -> Metric:
     return sums.share("share_refused", refused, None, **texts("gas", "share_refused"))
 
 
-def share(of: GenderClass) -> Metric:
+def share(name: GenderClass) -> Metric:
     """The share of a class among all continuations."""
-    return sums.share(f"share_{of}", _is(of), None, **texts("gas", f"share_{of}"))
+    return sums.share(f"share_{name}", _is(name), None, **texts("gas", f"share_{name}"))

@@ -39,7 +39,7 @@ def proportion(
 
 def mean(
     name: str,
-    of: Column,
+    column: Column,
     ideal: float | None,
     low: float,
     high: float,
@@ -61,7 +61,7 @@ def mean(
     """
 
     def columns(table: Table) -> Floats:
-        values = np.asarray(of(table), dtype=np.float64)
+        values = np.asarray(column(table), dtype=np.float64)
         counted: NDArray[Any] = np.ones(len(values), bool)
         if where is not None:
             counted = where(table)
@@ -78,14 +78,14 @@ def of_column(name: str) -> Metric:
     return mean(name, lambda t: t[name], None, 0, 1, "", where=lambda t: np.isfinite(t[name].astype(float)))
 
 
-def percentage(name: str, of: Column, ideal: float | None, reading: str, *, low: float = 0, **more: Any) -> Metric:
+def percentage(name: str, column: Column, ideal: float | None, reading: str, *, low: float = 0, **more: Any) -> Metric:
     """:func:`mean` of events in percent, with the intervals of a proportion."""
-    return mean(name, of, ideal, low, 100, reading, scale=100, proportion=True, **more)
+    return mean(name, column, ideal, low, 100, reading, scale=100, proportion=True, **more)
 
 
-def share(name: str, of: Column, ideal: float | None, reading: str, **more: Any) -> Metric:
+def share(name: str, column: Column, ideal: float | None, reading: str, **more: Any) -> Metric:
     """:func:`mean` of events as a share of 1, with the intervals of a proportion."""
-    return mean(name, of, ideal, 0, 1, reading, proportion=True, **more)
+    return mean(name, column, ideal, 0, 1, reading, proportion=True, **more)
 
 
 def once_each(table: Table, by: str) -> Floats:
@@ -120,7 +120,8 @@ def mean_over(metric: Metric, by: str, name: str, reading: str, **more: Any) -> 
         values = metric.final(sums)
         if not values.shape[-1]:
             return np.full(values.shape[:-1], np.nan)
-        return values.mean(axis=-1)
+        means: Floats = values.mean(axis=-1)
+        return means
 
     def events(table: Table) -> Floats:
         assert metric.events is not None
@@ -147,7 +148,8 @@ def centred(values: Floats) -> Floats:
     finite = values[np.isfinite(values)]
     if not len(finite):
         return values - 0.0
-    return values - finite.mean()
+    distances: Floats = values - finite.mean()
+    return distances
 
 
 def products(x: Floats, y: Floats) -> Floats:

@@ -85,7 +85,8 @@ class Sums:
     @property
     def total(self) -> Floats:
         """The sums over all clusters, in the shape of the metric."""
-        return self.columns.sum(axis=1).reshape(self.shape)
+        total: Floats = self.columns.sum(axis=1).reshape(self.shape)
+        return total
 
 
 def _add_up(metric: Metric, subset: Subset) -> Sums:
@@ -681,9 +682,9 @@ def _cluster_t_of_difference(metric: Metric, a: Sums, b: Sums, value: float) -> 
     z_without = intervals.fisher(without_a) - intervals.fisher(without_b)
     # The interval is symmetric in z; the slope between both points takes it back to the scale of the correlation.
     if z_a == z_b:
-        slope = 1 - r_a**2
+        slope = float(1 - r_a**2)
     else:
-        slope = (r_a - r_b) / (z_a - z_b)
+        slope = float((r_a - r_b) / (z_a - z_b))
     interval = intervals.cluster_t(float(z_a - z_b), z_without, _freedom(a.subset))
     return replace(interval, low=slope * interval.low, high=slope * interval.high, error=slope * interval.error)
 
