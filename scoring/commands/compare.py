@@ -72,6 +72,7 @@ def main(
         if as_json:
             # As it was written, so that the file and the output are the same to the byte.
             typer.echo(((out or run) / "compare.json").read_text(encoding="utf-8"), nl=False)
+        # Last, because the comparison is written and shown in every case.
         failed(failing(compared, verdicts))
 
 

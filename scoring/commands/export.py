@@ -102,6 +102,7 @@ def main(
             show(Console(), [f"{len(files)} files are in {folder}."])
             show(Console(), files)
             return
+        # All tables are made before the first is written, so that an error leaves no half of them.
         files = {name: table.to_csv(index=False).encode() for name, table in tables(result)}
         if not files:
             raise ScoringError(f"{run} has no score that is a plain mean over examples; give another run.")

@@ -59,6 +59,7 @@ def chosen(source: str, models: Sequence[str]) -> Iterator[tuple[str, str]]:
         if model not in known:
             where = f"{source} has" if source else "The sources have"
             raise ScoringError(f"{where} no model {model!r}; probes published SOURCE lists the models of a source.")
+    # Only now, so that a wrong name is refused before the first model is read.
     yield from pairs
 
 
@@ -151,6 +152,7 @@ def main(
 
 def absences(source: str, models: Sequence[str]) -> Iterator[str]:
     """Why models of a source are absent, of those that are asked for."""
+    # A source may name models whose files it does not have.
     for model, reason in published.get(source).absent.items():
         if not models or model in models:
             yield f"{source}, {model} is absent: {reason}"

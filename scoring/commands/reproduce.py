@@ -125,6 +125,7 @@ def _needs(section: Section, drawing: Drawing) -> str:
     if not models:
         return reasons[0].partition(":")[0]
     weights = f"weights of {counted(len(models), 'model')}"
+    # A name does not always say how many parameters a model has.
     size = max(parameters(model) or 0 for model in models)
     if size:
         # Memory is 1.2 times the weights, which have two bytes a parameter.
@@ -269,6 +270,7 @@ def _figure_files(drawn: Mapping[str, Drawing]) -> dict[str, bytes]:
         if isinstance(drawing, str):
             continue
         for ending, content in drawing.items():
+            # An identifier has a slash between paper and figure, which a file name may not have.
             files[f"{name.replace('/', '-')}.{ending}"] = content
     return files
 

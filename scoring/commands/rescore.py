@@ -179,6 +179,7 @@ def lines(answers: Sequence[Answer], remarks: Sequence[str]) -> Iterator[str]:
                 estimate.metric,
                 formatted(record["value"], ".4f"),
                 formatted(record["sd"], ".4f"),
+                # An interval that is not defined has no text.
                 ends.rstrip() or "–",
                 str(estimate.n),
                 str(estimate.clusters),
@@ -212,6 +213,7 @@ def main(
     texts in the column answer, and the id or the prompt of the row that was asked.
     """
     with ended(Console(stderr=True), ScoringError):
+        # Before the benchmark is looked up, which may be one of these files.
         benchmarks.include(*include)
         answers, remarks = rescore(benchmark, file, data, resamples, seed)
     if as_json:

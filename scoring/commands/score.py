@@ -197,6 +197,7 @@ def main(
             named += _of_file(models_file)
         cluster_options = [f"--{name}" for name in OF_SEVERAL if values[name]]
         if len(named) > 1 or revisions or (named and cluster_options):
+            # These need one result at the end, and several models have one each.
             alone = {"--compare": compare, "--json": as_json, "--fail-if": fail_if, "--dry-run": values["dry_run"]}
             for option, value in alone.items():
                 if value:

@@ -223,6 +223,7 @@ def _loaded(
 def _local(source: str, dataset: str, config: str, split: str) -> tuple[TableFile, str, str]:
     folder, name = Path(source) / dataset, f"{dataset}/{config}/{split}"
     again = f"run probes build {dataset} --out {source}"
+    # What begins so and is no organisation would else be taken for a folder.
     if source.startswith("hub:"):
         raise ScoringError(f"{source} names no organisation of the Hub; give hub:ORG or hub:ORG@REVISION.")
     # The default folder may not be there before the first build; then the sentence names the data set.
@@ -264,6 +265,7 @@ def _hub(source: str, dataset: str, config: str, split: str) -> tuple[pa.Table, 
         ) from None
     note = ""
     try:
+        # A licence may forbid to publish a text; then the Hub has the rows without it.
         if lacking(table.column_names):
             table = restored(table, dataset, config)
             (licence,) = (entry.licence for entry in datasets.get(dataset).configs if entry.name == config)
