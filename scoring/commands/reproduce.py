@@ -62,7 +62,7 @@ class Section:
         """How many cells have each state."""
         of_state = Counter(cell.state for cell in self.cells)
         # In the order of the states; a cell without one comes last.
-        counts = {state: of_state[state] for state in STATES if of_state[state]}
+        counts: dict[str, int] = {state: of_state[state] for state in STATES if of_state[state]}
         if of_state[""]:
             counts[""] = of_state[""]
         return counts
