@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from rich.progress import Progress
 
 from builders import datasets
 from builders.dataset import BuildError, Config, DataSet, Files, SourceUnavailable
@@ -36,6 +35,7 @@ from builders.sources.fetch import Fetcher
 from builders.text.split import check_disjoint
 from cards.common.files import file_sha256, locked, refuse_strays, strays
 from cards.common.packages import missing_sentence
+from cards.common.progress import Progress
 from cards.dataset_card import dataset_card
 
 ROOT = Path(__file__).parent.parent

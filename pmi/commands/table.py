@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import typer
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from cards.common.numbers import decimals, formatted
+from cards.common.progress import track
 from cards.common.terminal import show, terminal, text_table
 from pmi.analysis.table import Agreement, agreement, column_statistics
 from pmi.analysis.table import table as pmi_table
