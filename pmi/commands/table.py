@@ -76,7 +76,7 @@ def _show_extremes(console: Console, rows: pa.Table, top: int, gendered: Sequenc
 
 def _show_agreement(console: Console, table: Counts, pairs: Sequence[GenderedPair], min_count: int) -> Agreement:
     # The bar goes to stderr, so that stdout has the table alone.
-    progress = functools.partial(track, description="Comparing pairs", console=Console(stderr=True), transient=True)
+    progress = functools.partial(track, description="Comparing pairs", console=Console(stderr=True))
     pair_agreement = agreement(table, pairs, min_count, progress)
     if pair_agreement.pairs:
         console.print(agreement_table(pair_agreement))
