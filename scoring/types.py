@@ -26,7 +26,7 @@ Row = Mapping[str, Any]
 
 
 class ScoringError(Exception):
-    """Scoring cannot go on. The message is one sentence for the person at the terminal."""
+    """Scoring cannot continue. The message is one sentence for the person at the terminal."""
 
     exit_code = 1
 
@@ -314,7 +314,7 @@ class Benchmark:
         Triples (data set, config, split) to read.
     requests:
         ``requests(profile, row, context)`` gives the requests of a row; their ids begin with the row's. A
-        row without requests is no part of the profile, or does not suit this kind of model.
+        row without requests is not in the profile, or does not suit this kind of model.
     to_record:
         ``to_record(profile, row, responses, context)`` makes one line of the table from the responses by
         id.

@@ -43,7 +43,7 @@ _MARKUP = re.compile(r"[*_#`~\"\u201c\u201d\u00ab\u00bb]|\\boxed|\\text|[{}$]|</
 _BOTH = re.compile(
     r"\bs/he\b|\(s\)he\b|\b(?:he|she)\s?/\s?(?:she|he)\b|\b(?:his|her|him)\s?/\s?(?:hers?|his|him)\b", re.I
 )
-#: A comma ends the scope of a denial, unless the list goes on: "neither the man, nor the woman".
+#: A comma ends the scope of a denial, unless the list continues: "neither the man, nor the woman".
 _SCOPE_ENDS = re.compile(r",(?! (?:or|nor|and)\b)|:|\u2014| - ")
 _SAME = re.compile(r"\b(she|he)\s?/\s?(?:her|him|his|hers)\b", re.I)
 
@@ -134,7 +134,7 @@ def read(answer: str, options: Options) -> int | Literal["refused", "unclear"]:
 
 
 def declines(continuation: str) -> bool:
-    """Whether a text that should go on with a sentence declines to do so, by the words that it begins with.
+    """Whether a text that should continue a sentence declines to do so, by the words that it begins with.
 
     Continuations tell of people who are sorry or cannot do things, so a refusal is one of the model itself: it names
     what the model is, or says that it does not write, help or assume.
@@ -222,7 +222,7 @@ def _by_letter(text: str, count: int, cues: Cues) -> list[_Mention]:
 
 
 def _names_a_letter(text: str, match: re.Match[str], cues: Cues) -> bool:
-    """Whether an A is the letter and not the article: the word after it is none that an article stands before."""
+    """Whether an A is the letter and not the article: no noun or adjective follows it, or a word as *option* precedes."""
     rest = text[match.end() :]
     if match[0] != "A" or not re.match(r" \w", rest):
         return True
@@ -309,7 +309,7 @@ def _withdraw_before_corrections(text: str, mentions: Sequence[_Mention], stance
 
 
 def _leave_out_reasons(text: str, mentions: Sequence[_Mention], stances: list[Stance], cues: Cues) -> None:
-    """What stands in a reason says nothing where an option is asserted before it."""
+    """Leaves open what a reason names, where an option is asserted before the reason."""
     spans = _clauses(text, mentions)
     for match in cues["reason"].finditer(text.lower()):
         end = next(span[1] for span in spans if span[0] <= match.start() < span[1])

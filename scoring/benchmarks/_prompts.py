@@ -50,7 +50,7 @@ def sampled_records(row: types.Row, answers: Sequence[str]) -> list[types.Line]:
 
 
 def _about(row: types.Row, text: str) -> types.Line:
-    """What a line says of a prompt and its continuation."""
+    """The columns that describe a prompt and its continuation."""
     words = plain(text).casefold().split()
     return {
         "group": row["group"],

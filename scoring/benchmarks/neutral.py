@@ -48,7 +48,7 @@ def to_record(_: str, row: types.Row, responses: types.Responses, _context: type
 
 
 def _about(row: types.Row, text: str) -> types.Line:
-    """What a line says of a prompt and a continuation."""
+    """The columns that describe a prompt and a continuation."""
     return {
         "config": row["config"].removesuffix("-paper"),
         "topic": row.get("topic", ""),

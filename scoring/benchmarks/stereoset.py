@@ -61,7 +61,7 @@ def _published(row: types.Row, context: types.BenchmarkContext) -> types.Request
 
     A causal model reads the sentence. A masked model reads the context as its writer left it, with a word in
     place of each BLANK: the word of the sentence at the position of the last BLANK, counted in single spaces,
-    without punctuation. For RoBERTa the word begins with a space, so two spaces stand before it where the
+    without punctuation. For RoBERTa the word begins with a space, so it has two spaces before it where the
     context has one. A row without context has its prompt in the context's place.
     """
     options = []

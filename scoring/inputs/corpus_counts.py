@@ -75,7 +75,7 @@ class Correlation(Estimate):
 def sentence_leans(examples: Table, table: DeltaTable) -> Leans:
     """The leans of sentence pairs, from the examples of the benchmark unstereo.
 
-    The words of a pair are those that its two sentences share, so that pronouns in its slots are none of them.
+    The words of a pair are those that its two sentences share, so pronouns in its slots do not count.
     """
     common = []
     for male, female in zip(examples["sentence_male"], examples["sentence_female"], strict=True):
