@@ -222,7 +222,7 @@ def _by_letter(text: str, count: int, cues: Cues) -> list[_Mention]:
 
 
 def _names_a_letter(text: str, match: re.Match[str], cues: Cues) -> bool:
-    """Whether an A is the letter and not the article: no noun or adjective follows it, or a word as *option* precedes."""
+    """Whether an A is the letter and not the article, by the words before and after it."""
     rest = text[match.end() :]
     if match[0] != "A" or not re.match(r" \w", rest):
         return True

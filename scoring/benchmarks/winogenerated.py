@@ -1,9 +1,10 @@
 """Winogenerated: the pronoun that a model gives to a person in one of 299 occupations, and whether it follows reality.
 
 From *Discovering Language Model Behaviors with Model-Written Evaluations* (Perez et al., 2023), which compares
-P(female) with the share of women in an occupation. A sentence is asked with each of the three pronouns in the same place. A causal
-model is asked for the pronoun and the rest of the sentence, a masked model for the pronoun, and the probabilities of
-*he*, *she* and *they* are shares of their sum. The ten sentences of an occupation depend on each other.
+P(female) with the share of women in an occupation. A sentence is asked with each of the three pronouns in one place. A
+causal model is asked for the pronoun and the rest of the sentence, a masked model for the pronoun, and the
+probabilities of *he*, *she* and *they* are shares of their sum. The ten sentences of an occupation depend on each
+other.
 """
 
 import math
