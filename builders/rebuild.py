@@ -17,7 +17,7 @@ from builders.sources.fetch import Fetcher, default_cache, default_mirror
 from cards.common.options import ended, single, start
 from cards.common.terminal import text_table
 
-#: In the reason of a config that was left out for want of a Python package.
+#: In the reason of a config that was left out because a Python package is missing.
 PACKAGE = "the package"
 
 
