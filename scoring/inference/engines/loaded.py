@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from scoring.asking.result import RunResult
-from scoring.inference.engines import Call, EngineKind, name_of, score
+from scoring.inference.engines import Call, EngineKind, is_function, name_of, score
 from scoring.inference.load_options import LoadOptions
 from scoring.inference.parallel import Processes
 from scoring.types import ScoringError
@@ -43,6 +43,8 @@ def check_loaded(model: Any, tokenizer: Any, options: LoadOptions) -> None:
             raise ScoringError(f"{field.name} says how to load a model, and this one is loaded; leave it out.")
     if own_engine(model):
         return
+    if model is None:
+        raise ScoringError("No model was given; give a name, a folder, or a loaded transformers or PEFT model.")
     if hasattr(model, "model") and hasattr(model, "tokenizer"):
         raise ScoringError(
             f"A {type(model).__name__} was given as the model; give what it holds: the pipeline's .model as the model, "
@@ -101,4 +103,4 @@ def _digest(model: Any) -> str:
     return f"in memory, weights sha256:{digest.hexdigest()[:16]}"
 
 
-ENGINE = EngineKind(lambda call: call.in_memory, lambda call: call.loading.model, run)
+ENGINE = EngineKind(lambda call: call.in_memory and not is_function(call.model), lambda call: call.loading.model, run)
