@@ -20,7 +20,7 @@ from scoring import benchmarks, responses
 from scoring.inputs.columns import from_arrow
 from scoring.types import BY_OTHERS, Benchmark, Metric, Report, ScoringError
 
-#: What a report has in the place of a number format where answers were sampled.
+#: What a report has in place of a number format where answers were sampled.
 SAMPLED = "sampled answers, not probabilities"
 
 

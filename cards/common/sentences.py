@@ -575,7 +575,7 @@ SENTENCES: Mapping[str, Sentence] = {
         "A run over a part of the rows has groups of one example or cluster.",
     ),
     "run.lacking": Sentence(
-        "Left out for want of data: {missing}; probes build {sets} --out {folder} builds it{also}.",
+        "Left out, because their data are not built: {missing}; probes build {sets} --out {folder} builds them{also}.",
         "The data of a benchmark that was asked for are not there.",
     ),
     "run.speed": Sentence(

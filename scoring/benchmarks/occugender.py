@@ -53,7 +53,7 @@ def requests(profile: str, row: types.Row, _context: types.BenchmarkContext) -> 
 
 
 def _forms(profile: str, row: types.Row) -> list[str]:
-    """The forms of all genders, and in ``clean`` those of neopronouns in the place of *they*."""
+    """The forms of all genders, and in ``clean`` those of neopronouns in place of *they*."""
     forms = [form for g in ANSWERS for form in row[f"options_{g}"]]
     neo = row["options_diverse"] if profile == "clean" else ()
     return forms + [form for they in neo for form in in_the_place_of_they(they)]
@@ -134,7 +134,7 @@ def _question(_: str, row: types.Row) -> str:
 
 
 def sampled_records(row: types.Row, texts: Sequence[str]) -> list[types.Line]:
-    """A line for each question: the shares of its answers in the place of probabilities."""
+    """A line for each question: the shares of its answers in place of probabilities."""
     named = [answered(text, row) for text in texts]
     return [
         {
