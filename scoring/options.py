@@ -67,7 +67,7 @@ class Settings:
         run_option(metavar="RUN", help="Show a stored run beside this one; repeatable."),
     ] = ()
     ways: Annotated[
-        str, Option(metavar="A,B", rich_help_panel=RUN, help="likelihood, choice, text, two_turns: ask so.")
+        str, Option(metavar="A,B", rich_help_panel=RUN, help="Ways to ask: likelihood, choice, text, two_turns.")
     ] = ""
     wordings: Annotated[
         str | int, Option(metavar="all|N", rich_help_panel=RUN, help="Ask in so many wordings too; their mean.")

@@ -347,9 +347,9 @@ class Benchmark:
     sampled:
         How it is asked through a chat API; None for a benchmark that needs probabilities.
     each:
-        ``each(row)`` gives the rows that are asked in the place of one, such as one for each wording.
+        ``each(row)`` gives the rows that are asked in place of one, such as one for each wording.
     joined:
-        ``joined(tables)`` makes the table from those of other benchmarks of the run, in the place of requests.
+        ``joined(tables)`` makes the table from those of other benchmarks of the run, in place of requests.
     """
 
     name: str

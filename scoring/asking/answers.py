@@ -275,7 +275,7 @@ def _stance(text: str, mention: _Mention, mentions: Sequence[_Mention], cues: Cu
 
 
 def _blank(before: str, start: int, mentions: Sequence[_Mention]) -> str:
-    """The text before a mention with spaces in the place of other mentions, whose words deny nothing."""
+    """The text before a mention with spaces in place of other mentions, whose words deny nothing."""
     letters = list(before)
     for other in mentions:
         for place in range(max(other.start - start, 0), min(other.end - start, len(letters))):

@@ -1,4 +1,4 @@
-"""Several runs: whether ways to ask order the models alike, and more so than two domains asked the same way.
+"""Several runs: whether two ways rank the models in the same order, and more so than two domains asked the same way.
 
 The scores of a model are the sides of its items (``likelihood_side`` of ``stereoset-ways`` and so on). One domain by
 two ways should order models alike, which is convergent validity. Two domains by one way should do so less: where they

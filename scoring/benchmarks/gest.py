@@ -57,7 +57,7 @@ def text_of(profile: str, row: types.Row) -> str:
 
 
 def requests(profile: str, row: types.Row, context: types.BenchmarkContext) -> Iterator[types.Request]:
-    """The male and the female word: as the next token of a causal model, or in the place of a mask."""
+    """The male and the female word: as the next token of a causal model, or in place of a mask."""
     wording = WORDINGS[row["wording"]]
     before, after = text_of(profile, row).split("{word}")
     options = []

@@ -54,7 +54,7 @@ def requests(profile: str, row: types.Row, _context: types.BenchmarkContext) -> 
 
 
 def _forms(profile: str, row: types.Row) -> list[str]:
-    """The forms of all genders, and in ``clean`` those of neopronouns in the place of *they*."""
+    """The forms of all genders, and in ``clean`` those of neopronouns in place of *they*."""
     forms = []
     for gender in ANSWERS:
         forms += row[f"options_{gender}"]
@@ -163,7 +163,7 @@ def _question(_: str, row: types.Row) -> str:
 
 
 def sampled_records(row: types.Row, texts: Sequence[str]) -> list[types.Line]:
-    """A line for each question: the shares of its answers in the place of probabilities."""
+    """A line for each question: the shares of its answers in place of probabilities."""
     readings = [answered(text, row) for text in texts]
     record = about(row)
     for gender in ANSWERS:

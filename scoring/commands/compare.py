@@ -37,7 +37,8 @@ def main(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
     base: Annotated[Path, typer.Argument(metavar="BASE", help="Folder of the earlier run to compare it with.")],
     more: Annotated[
-        list[Path] | None, typer.Argument(metavar="[MORE]...", help="Further runs: do ways order the models alike?")
+        list[Path] | None,
+        typer.Argument(metavar="[MORE]...", help="Further runs: do two ways rank models alike?"),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for compare.html and compare.json; RUN by default.")] = None,
     resamples: Resamples = RESAMPLES,

@@ -59,7 +59,7 @@ class FirstTurn(TypedDict):
     """What a chat model writes before it answers.
 
     It is asked ``ask`` with the question for ``{question}``, and writes at most ``tokens`` tokens. ``then`` is the
-    user's next turn of the same chat; without it, a new chat has what the model wrote in the place of the question.
+    user's next turn of the same chat; without it, a new chat has what the model wrote in place of the question.
     """
 
     __pydantic_config__ = STRICT  # type: ignore[misc]

@@ -100,7 +100,7 @@ class TableFile:
 class Rows(Sequence[Row]):
     """The rows of a table with further ``names`` in each, made when they are read: a table takes a tenth of the memory.
 
-    ``each(row)`` gives the rows that are asked in the place of one.
+    ``each(row)`` gives the rows that are asked in place of one.
 
     >>> rows = Rows(pa.table({"id": ["a", "b"]}), {"split": "test"}, lambda row: [row, row])
     >>> len(rows), rows[3]
