@@ -269,9 +269,9 @@ build("occugender", include="nowhere.py") -> nowhere.py is not a Python file
 build(3) -> names is
 builders.load("occugender") -> output/occugender has no data set
 builders.load(3) -> name is 3
-pmi.count(3) -> corpus is 3 and window 10; give files
-pmi.count([]) -> corpus is [] and window 10; give files
-pmi.count(["nowhere.txt"], window="a") -> corpus is ['nowhere.txt'] and window 'a'; give files
+pmi.count(3) -> A corpus is files or texts, and a window is a whole number
+pmi.count([]) -> A corpus is files or texts, and a window is a whole number
+pmi.count(["nowhere.txt"], window="a") -> A corpus is files or texts, and a window is a whole number
 pmi.max_pmi_diff("she", 3) -> max_pmi_diff has 'she' and 3; give a text and a table
 pmi.max_pmi_diff(3, None) -> max_pmi_diff has 3 and None; give a text and a table
 builders.load("occugender", "jobs", out="nowhere") -> nowhere/occugender has no data set
@@ -355,7 +355,7 @@ def test_the_parameters_of_evaluate_are_the_options_of_the_command_with_their_de
 
 def test_the_help_of_score_fits_two_screens_at_80_columns_with_the_common_options_first(monkeypatch):
     lines = CliRunner().invoke(probes.app, ["score", "--help"]).output.splitlines()
-    assert len(lines) <= 72
+    assert len(lines) <= 74
     assert max(map(len, lines)) <= 80
     titles = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
     assert titles == [

@@ -593,7 +593,7 @@ SENTENCES: Mapping[str, Sentence] = {
     "run.intervals": Sentence("Intervals {mark}: {method}.", "Some score has an interval by that method."),
     "run.icc": Sentence(
         "Examples of a cluster have an intraclass correlation of {middle} (median of the proportions; at most "
-        "{largest}); docs/intervals.md says how often intervals hold the truth at such values.",
+        "{largest}); docs/intervals-measured.md says how often intervals hold the truth at such values.",
         "Some proportion of at least six clusters has an intraclass correlation.",
     ),
     "run.bundled": Sentence(
