@@ -230,8 +230,9 @@ class Bed:
         seed = {"seed": run.seed} if "seed" in {own.name for own in fields(profile)} else {}
         corpus = {"corpus": str(self.work / "biased.txt")} if name == "task_vector" else {}
         more: dict[str, Any] = dict(option.split(" ", 1) for option in options)
-        kinds: tuple[tuple[str, type], ...] = (("loss_limit", float), ("validate_every", int), ("layer", int))
-        more |= {key: kind(more[key]) for key, kind in kinds if key in more}
+        # Any option of a recipe can be named, so a text becomes what the setting has by default: a number or a text.
+        for key, text in more.items():
+            more[key] = type(getattr(profile, key))(text)
         more |= {key: str(self.work / "contrast.json") for key in ("contrast", "pairs") if key in more}
         if more.get("corpus") == OCCUPATION_PAIRS:
             more |= {"corpus": str(self.work / "sentences.txt"), "words": "project"}
