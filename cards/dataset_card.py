@@ -81,6 +81,7 @@ def dataset_card(manifest: str, *, organisation: str = "org", row: dict[str, Any
         papers=papers,
         boards=boards,
         row=row,
+        is_dropped=any(entry["dropped"] for c in facts["configs"].values() for entry in c["splits"].values()),
         hub_licences=sorted({HUB_LICENCES.get(key, "other") for key in licences}),
         shown_licences=licences,
         shown_citations=citations,

@@ -109,6 +109,7 @@ def packed_bits(words: Sequence[str], known: Container[str]) -> str:
     >>> sorted(_with_bits(["oak", "elm", "ash"], packed_bits(["oak", "elm", "ash"], {"elm", "ash"})))
     ['ash', 'elm']
     """
+    # In the order of code points, so that the bits do not depend on the order of the words.
     bits = np.array([word in known for word in sorted(words)], dtype=np.bool_)
     return base64.b64encode(zlib.compress(np.packbits(bits).tobytes(), level=9)).decode("ascii")
 

@@ -24,9 +24,11 @@ TOKENIZER = (
 CLITIC = re.compile(r"(?:n't|['’](?:s|m|d|ll|re|ve))$")
 
 #: Replacements before and after normalisation: other apostrophes become straight, invisible characters are removed.
-FOLD = dict.fromkeys(map(ord, "\u2018\u2019\u02bc\uff07\u2032`\u00b4"), "'") | dict.fromkeys(
-    map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"), ""
-)
+FOLD: dict[int, str] = {}
+for _character in "\u2018\u2019\u02bc\uff07\u2032`\u00b4":
+    FOLD[ord(_character)] = "'"
+for _character in "\u00ad\u200b\u200c\u200d\u2060\ufeff":
+    FOLD[ord(_character)] = ""
 
 # The ranges of Unicode that contain combining marks.
 _MARK_RANGES = (range(0x300, 0x20000), range(0xE0100, 0xE01F0))

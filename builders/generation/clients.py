@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rich.progress import Progress
-
 from builders.generation.costs import Budget
 from builders.generation.responses import (
     ChatResponse,
@@ -19,6 +17,7 @@ from builders.generation.responses import (
     request_key,
     response,
 )
+from cards.common.progress import Progress
 
 if TYPE_CHECKING:  # recorded responses are used without the HTTP client
     from builders.generation.endpoint import Endpoint

@@ -119,7 +119,10 @@ def _from_rows(
             "made by probes pmi count."
         )
     metadata: dict[str, Any] = json.loads((rows.schema.metadata or {}).get(METADATA_KEY, b"{}"))
-    table_pairs = tuple(GenderedPair(**pair) for pair in metadata.get("pairs", [])) or (SHE_HE,)
+    # A table without metadata is one of the published form, which compares she and he.
+    table_pairs: tuple[GenderedPair, ...] = (SHE_HE,)
+    if metadata.get("pairs"):
+        table_pairs = tuple(GenderedPair(**pair) for pair in metadata["pairs"])
     if pairs is not None and as_pairs(pairs) != table_pairs:
         names = ",".join(f"{pair.first}:{pair.second}" for pair in table_pairs)
         raise TableError(f"The δ of {name} is that of {names}; give a table of counts to compare other pairs.")

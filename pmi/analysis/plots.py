@@ -115,13 +115,16 @@ def _delta_histogram(delta: FloatArray, pair: GenderedPair) -> Figure:
     # Three bars on each side of 0 are within the band.
     n_bars = int(np.ceil(3 * largest / NEUTRAL_DELTA))
     edges = (np.arange(-n_bars, n_bars + 1) * NEUTRAL_DELTA / 3).tolist()
+    below = delta[delta < -NEUTRAL_DELTA]
+    neutral = delta[np.abs(delta) <= NEUTRAL_DELTA]
+    above = delta[delta > NEUTRAL_DELTA]
     axes.hist(
-        [delta[delta < -NEUTRAL_DELTA], delta[np.abs(delta) <= NEUTRAL_DELTA], delta[delta > NEUTRAL_DELTA]],
+        [below, neutral, above],
         bins=edges,
         color=[_SECOND, _BOTH, _FIRST],
         histtype="barstacked",
     )
-    inside = f"|δ| ≤ {NEUTRAL_DELTA}: {float((np.abs(delta) <= NEUTRAL_DELTA).mean()):.1%} of words"
+    inside = f"|δ| ≤ {NEUTRAL_DELTA}: {len(neutral) / len(delta):.1%} of words"
     axes.axvspan(-NEUTRAL_DELTA, NEUTRAL_DELTA, color=_GREY, alpha=0.25, lw=0, label=inside)
     median = float(np.median(delta))
     axes.axvline(median, color="black", lw=0.9, label=f"median {median:+.2f}")

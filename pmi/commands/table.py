@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import typer
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from cards.common.numbers import decimals, formatted
+from cards.common.progress import track
 from cards.common.terminal import show, terminal, text_table
 from pmi.analysis.table import Agreement, agreement, column_statistics, table
 from pmi.counting.counts import Counts
@@ -76,7 +76,7 @@ def _show_extremes(console: Console, rows: pa.Table, top: int, gendered: Sequenc
 def _show_agreement(console: Console, counts: Counts, pairs: Sequence[GenderedPair], min_count: int) -> Agreement:
     def progress(comparisons: Sequence[tuple[int, int]]) -> Iterable[tuple[int, int]]:
         # The bar goes to stderr, so that stdout has the table alone.
-        return track(comparisons, "Comparing pairs", console=Console(stderr=True), transient=True)
+        return track(comparisons, "Comparing pairs", console=Console(stderr=True))
 
     pair_agreement = agreement(counts, pairs, min_count, progress)
     if pair_agreement.pairs:
@@ -89,7 +89,9 @@ def _show_agreement(console: Console, counts: Counts, pairs: Sequence[GenderedPa
 def description(counts: Counts, rows: pa.Table, min_count: int) -> str:
     """What was counted, and by what rule."""
     rule, totals = counts.rule, counts.totals
-    condition = f" that occur at least {min_count:,} times" if min_count > 1 else ""
+    condition = ""
+    if min_count > 1:
+        condition = f" that occur at least {min_count:,} times"
     lines = [
         f"{rule.corpus}: {totals.words:,} word tokens, {len(counts.words):,} different words; "
         f"{len(rows):,} words{condition} are in the table.",
@@ -143,7 +145,9 @@ def agreement_table(agreement: Agreement) -> Table:
     for i, name in enumerate(names):
         # Without the agreement of the pair with itself, which is 1.
         others = [tau for j, tau in enumerate(agreement.tau[i]) if j != i and math.isfinite(tau)]
-        median = statistics.median(others) if others else math.nan
+        median = math.nan
+        if others:
+            median = statistics.median(others)
         n_words = f"{agreement.n_words[i, i]:,}"
         n_shared = f"{agreement.n_words[0, i]:,}"
         rows.append((name, n_words, decimals(agreement.tau[0, i], 2), n_shared, decimals(median, 2)))

@@ -159,7 +159,7 @@ def english_tests(
     PmiError
         When a test cannot be used on this machine.
     """
-    tests = []
+    tests: list[vocabulary.EnglishTest] = []
     for name in names:
         if name == "fasttext":
             tests.append(vocabulary.fasttext_test(confidence, model))

@@ -113,5 +113,6 @@ def _unfinished(job: CountingJob, files: Sequence[Shard]) -> list[Shard]:
 
 def _log_folder(job: CountingJob, files: Sequence[Shard]) -> Path:
     """A folder for logs and completion markers, which depends on the list of files because tasks are numbered."""
-    names = "\n".join(job.part(shard).name for shard in files)
+    parts = [job.part(shard).name for shard in files]
+    names = "\n".join(parts)
     return job.folder.absolute() / f"logs-{hashlib.sha256(names.encode()).hexdigest()[:12]}"

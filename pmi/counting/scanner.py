@@ -64,7 +64,8 @@ class Scanner:
         self.gendered = tuple(gendered)
         self.stop = frozenset(stop) - set(gendered)
         self.window = window
-        self.cross_records, self.break_lines = boundary == "none", boundary == "line"
+        self.cross_records = boundary == "none"
+        self.break_lines = boundary == "line"
         self.state = np.zeros(1, STATE)[0]
         self.bytes_read = 0
         self._allocate()
