@@ -119,7 +119,7 @@ def _from_rows(
             "made by probes pmi count."
         )
     metadata: dict[str, Any] = json.loads((rows.schema.metadata or {}).get(METADATA_KEY, b"{}"))
-    # A table without metadata is one of the published form, which compares she and he.
+    # A table that does not name its pairs compares she and he.
     table_pairs: tuple[GenderedPair, ...] = (SHE_HE,)
     if metadata.get("pairs"):
         table_pairs = tuple(GenderedPair(**pair) for pair in metadata["pairs"])
