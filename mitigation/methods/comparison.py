@@ -17,6 +17,7 @@ import pandas as pd
 
 from cards.common.files import RECORD, refuse_foreign
 from cards.common.numbers import decimals, interval, with_interval
+from cards.common.sentences import say
 from cards.common.stored import Stored
 from cards.common.verdict import LEVEL, ability_verdict, corrected, p_of, p_side, standing, verdict
 from mitigation.editing import PAIRS
@@ -108,9 +109,9 @@ def change_of(adapter: Adapter, column: str, domain: str) -> Change | None:
 
 def to_remove(of: str, before: Numbers, ideal: float) -> str:
     """How much bias the score ``of`` showed before a recipe, and whether noise alone explains it: one sentence."""
-    sure = "beyond noise" if standing(before, ideal) in ("above", "below") else "which noise alone can explain"
-    score = with_interval(before, ".2f")
-    return f"To remove: {abs(before[0] - ideal):.2f}, as {of} was {score} and its ideal is {ideal:g}, {sure}."
+    sure = standing(before, ideal) in ("above", "below")
+    distance, score = f"{abs(before[0] - ideal):.2f}", with_interval(before, ".2f")
+    return say(f"remove.{'shown' if sure else 'noise'}", distance=distance, of=of, score=score, ideal=f"{ideal:g}")
 
 
 def first_bias(adapter: Adapter) -> str:
@@ -391,25 +392,27 @@ class DomainTable:
     @property
     def conclusion(self) -> list[str]:
         """Which methods bring the score of bias nearer to its ideal value and at what cost; "None" if none does."""
-        ideal = COLUMNS[self.bias].ideal or 0.0
+        to_ideal = {"bias": self.bias, "ideal": f"{COLUMNS[self.bias].ideal or 0.0:g}"}
         rows = [row[self.bias] for row in self.cells().values() if self.bias in row]
-        near, far = ([row for row in rows if row.verdict == which] for which in ("nearer", "further"))
-        sentences = [
-            f"{row.method} brings {self.bias} nearer to {ideal:g}: {change_text(row)} from {row.before:.2f}, language "
-            f"ability {row.ability}, {self.cost[row.method]}."
-            for row in near
-        ]
-        none = f"None of {len(rows)} methods brings" if len(rows) != 1 else "The one method does not bring"
-        of_model = f" (unchanged model: {self.base[self.bias]})" if self.bias in self.base else ""
-        sentences = sentences or [f"{none} {self.bias} nearer to {ideal:g} beyond noise{of_model}."]
-        if far:
-            sentences.append(f"Further from it: {', '.join(f'{row.method} ({change_text(row)})' for row in far)}.")
+        sentences = []
+        for row in rows:
+            if row.verdict == "nearer":
+                change = {"change": change_text(row), "before": f"{row.before:.2f}"}
+                paid = {"ability": row.ability, "cost": self.cost[row.method]}
+                sentences.append(say("methods.nearer", method=row.method, **to_ideal, **change, **paid))
+        if not sentences:
+            name = "methods.none" if len(rows) != 1 else "methods.none.one"
+            of_model = f" (unchanged model: {self.base[self.bias]})" if self.bias in self.base else ""
+            sentences.append(say(name, count=len(rows), unchanged=of_model, **to_ideal))
+        further = [f"{row.method} ({change_text(row)})" for row in rows if row.verdict == "further"]
+        if further:
+            sentences.append(say("methods.further", methods=", ".join(further)))
         # A method may help another score than that of its table; only where ability is kept is that worth a sentence.
         others = self.measured[(self.measured.verdict == "nearer") & (self.measured.column != self.bias)]
         methods = others[others.ability == "kept"].groupby("column", sort=False).method.agg(list)
         if len(methods):
-            which = "; ".join(f"{column} ({', '.join(names)})" for column, names in methods.items())
-            sentences.append(f"Other scores of bias nearer to their ideal values, with language ability kept: {which}.")
+            scores = "; ".join(f"{column} ({', '.join(names)})" for column, names in methods.items())
+            sentences.append(say("methods.others", scores=scores))
         return sentences
 
 
