@@ -295,7 +295,7 @@ def parquet(benchmark: str, table: Table) -> bytes:
         for block in blocks(table):
             columns = {}
             for name, column in block.items():
-                # pyarrow finds the type of Python values, and refuses some arrays of objects.
+
                 if column.dtype == object:
                     columns[name] = pa.array(column.tolist())
                 else:

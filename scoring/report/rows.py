@@ -76,7 +76,7 @@ def _json(name: str, table: Table) -> Iterator[str]:
         shown = list(contrast.sentences + contrast.numbers + contrast.about)
         # Rows without a pair of sentences are shown with their prompt and the text after it.
         if not contrast.sentences:
-            shown = ["prompt", "text"] + shown
+            shown = ["prompt", "text", *shown]
         about = {"names": contrast.names, "shown": shown, "numbers": contrast.numbers}
     else:
         about = {"names": [], "shown": list(table)[:8]}

@@ -9,7 +9,6 @@ from rich.text import Text
 from cards.common.numbers import Scale, detectable_text, formatted, interval, shared_places
 from cards.common.sentences import say
 from cards.common.terminal import text_table
-
 from scoring.report.headlines import (
     Comparison,
     HeadlineChange,
