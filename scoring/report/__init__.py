@@ -295,7 +295,6 @@ def parquet(benchmark: str, table: Table) -> bytes:
         for block in blocks(table):
             columns = {}
             for name, column in block.items():
-
                 if column.dtype == object:
                     columns[name] = pa.array(column.tolist())
                 else:
