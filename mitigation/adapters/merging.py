@@ -96,7 +96,7 @@ def merge(
     """
     from scoring.adapters.attach import attach, peft_config, quiet
     from scoring.inference import checkpoint
-    from scoring.inference.probes import difference, tolerance
+    from scoring.inference.measurements import difference, tolerance
 
     out, folder = Path(out), checkpoint.fetched(str(adapter), None, None)
     check_target(out)

@@ -17,7 +17,7 @@ import torch
 from mitigation.editing.pairs import EditPair, Place, mean_scores
 from mitigation.training.train import network_inputs
 from scoring.adapters.feed_forward import blocks
-from scoring.inference.probes import difference, tolerance
+from scoring.inference.measurements import difference, tolerance
 from scoring.inference.tokens import Kind, Query
 
 #: The most tokens that are computed together, by device.

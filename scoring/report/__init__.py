@@ -103,6 +103,7 @@ def write(
 
 
 def _put(folder: Path, files: Mapping[str, bytes]) -> None:
+    # Replaces only files that a run wrote: those of the record, or of an earlier version.
     put_all(folder, files, ScoringError, ours=_of_earlier_version(folder))
 
 
@@ -193,8 +194,10 @@ def check_finished(folder: Path, planned: Report, *, overwrite: bool = False, un
     if not (folder / RECORD).exists():
         earlier = _of_earlier_version(folder)
     refuse_foreign(folder / RECORD, [folder / name for name in files if name not in earlier], ScoringError)
+    # With --overwrite, results of any settings are replaced.
     if overwrite or not (folder / "results.json").is_file():
         return
+    # Both without secrets: those of the results were removed when they were written.
     stored = _settings(read(folder))
     wanted = _settings(cleaned(planned, for_files(os.environ)))
     for name in sorted(stored.keys() | wanted.keys()):
@@ -241,6 +244,7 @@ def write_comparison(folder: Path, compared: Comparison) -> None:
     ScoringError
         When the environment holds something JSON has no form for.
     """
+    # The page is written first: a folder with compare.json has both.
     shown = cleaned(compared, for_files(os.environ))
     _put(folder, {"compare.html": comparison_page(shown).encode(), "compare.json": comparison(shown).encode()})
 
@@ -276,6 +280,7 @@ def read(path: Path) -> Report:
     try:
         return cards.results.load(path)
     except CardError as error:
+        # Errors of reading are of the package cards; commands of scoring end by errors of their own.
         raise ScoringError(str(error)) from None
 
 
@@ -374,11 +379,13 @@ def cleaned(value: Any, hide: Callable[[Any], Any]) -> Any:
     if isinstance(value, Mapping):
         entries = {}
         for key, entry in value.items():
+            # Keys of JSON are texts.
             entries[str(hide(str(key)))] = cleaned(entry, hide)
         return entries
     if isinstance(value, list | tuple):
         return type(value)(cleaned(entry, hide) for entry in value)
     if value is None or isinstance(value, str | int | float):
+        # bool is a kind of int; only texts can hold a secret.
         return hide(value)
     # A class is a value of a dataclass's type too, and is not one of its objects.
     if is_dataclass(value) and not isinstance(value, type):

@@ -156,6 +156,7 @@ def _forest(changes: list[Change]) -> Forest:
                 scores_of_runs.append(score)
         for number in difference.numbers:
             if math.isfinite(number):
+                # NaN and infinity are the ends of intervals that are not defined.
                 reach = max(reach, abs(number))
     # Symmetric around 0, so that equal bars to the left and to the right are equal differences.
     scale = around([-reach, reach])

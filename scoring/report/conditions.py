@@ -69,7 +69,7 @@ def parsed(text: str, *, only_known: bool = True) -> Condition:
     >>> parsed("neutral.templates.gas.low >= 0.5").end
     'low'
     """
-    names = []
+    names: list[str] = []
     end = "value"
     match = _FORM.fullmatch(text)
     if match is not None:
@@ -213,5 +213,6 @@ def failed(sentences: Sequence[str]) -> None:
     Failed
         With all sentences, where there are some.
     """
+    # All sentences at one time, so that a run shows every condition that holds.
     if sentences:
         raise Failed("\n".join(sentences))

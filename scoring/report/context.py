@@ -31,6 +31,7 @@ def coverage(report: Report) -> tuple[int, int, list[str]]:
         # A benchmark that has its rows itself reads no data set that could lack.
         if kinds <= set(benchmark.kinds) and not benchmark.rows:
             for dataset, config, _ in benchmark.configs_of(report.profile):
+                # Splits of a config are built together.
                 places.add((dataset, config))
     lacking = places - scored
     datasets = sorted({dataset for dataset, _ in lacking})

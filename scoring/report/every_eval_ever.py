@@ -58,6 +58,7 @@ def files(run: Report, tables: dict[str, Table], publisher: Publisher, timestamp
         When the run has no score with a direction.
     """
     model = _model(run, publisher)
+    # All by which two exports of one run are the same, and two runs are different.
     identity = json.dumps([run.name, run.setting, run.revision, run.profile, dict(run.data), timestamp])
     digest = hashlib.sha256(identity.encode()).digest()
     evaluation = f"{PACKAGE}/{model['id']}/{digest.hex()[:16]}"
@@ -112,6 +113,7 @@ def files(run: Report, tables: dict[str, Table], publisher: Publisher, timestamp
 
 def _model(run: Report, publisher: Publisher) -> dict[str, Any]:
     """What the format says of a model; a model of a folder has no developer."""
+    # The name on the Hub is the one by which others find the model; a path of this machine says nothing to them.
     name = publisher.model or run.name
     if not publisher.model and (PurePath(name).is_absolute() or name.count("/") != 1):
         name = f"unknown/{PurePath(name).name}"
@@ -260,6 +262,7 @@ def _lines(examples: ExampleScores, evaluation: str, model: str) -> Iterator[dic
     texts = examples.rows.get("text", [""] * len(examples.scores))
     for row, cluster, value, text in zip(examples.rows["id"], examples.clusters, examples.scores, texts, strict=True):
         raw = f"{score.benchmark}/{row}"
+        # Canonical JSON, so that a row has the same hash in every run.
         hashed = json.dumps({"raw": raw, "reference": []}, sort_keys=True, separators=(",", ":"))
         yield {
             "schema_version": SCHEMA,

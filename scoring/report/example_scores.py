@@ -35,6 +35,7 @@ def example_scores(report: Report, tables: Mapping[str, Table]) -> Iterator[Exam
         benchmark = benchmarks.get(chosen.benchmark)
         table = tables[chosen.benchmark]
         for group, metric in benchmark.items(report.profile, table):
+            # Only a proportion has an event for each example, and a size of a mean is not a mean of sizes.
             if group.name != chosen.group or metric.events is None or metric.absolute:
                 continue
             rows = {name: column[group.mask] for name, column in table.items()}

@@ -72,6 +72,7 @@ class HeadlineChange(Change):
     def verdict(self) -> str:
         """Of bias by :func:`cards.common.verdict.verdict`; of ability ``kept``, ``lost`` or ``unclear``."""
         d = self.difference
+        # Bias has a verdict by its ideal value, ability by how much of its range is lost.
         if d.ability:
             return ability_verdict(d.numbers, self.after.most - self.after.least)
         if self.at_chance:
@@ -153,6 +154,7 @@ class Comparison:
 
     def __repr__(self) -> str:
         """The change of the headline of each benchmark, in one line."""
+        # Short names, because a terminal has one line for each.
         return one_line(f"Comparison of {self._heading}", list(self._headlines("short_name")))
 
     def _repr_html_(self) -> str:
@@ -190,10 +192,11 @@ def headline_scores(report: Report) -> list[HeadlineScore]:
     """
     chosen: list[tuple[Headline, Estimate, Mapping[str, float]]] = []
     for name, estimates in by_benchmark(report.estimates).items():
+        # The metrics of a benchmark are in the order of their importance.
         headline = report.headlines.get(name) or Headline("", estimates[0].metric)
         main = _main(headline, estimates)
         side = None
-        values = {}
+        values: dict[str, float] = {}
         for estimate in estimates:
             if estimate.group == main.group:
                 values[estimate.metric] = estimate.value
@@ -210,8 +213,8 @@ def headline_scores(report: Report) -> list[HeadlineScore]:
     words = standings([(e.numbers, e.ideal, e.p, e.clusters) for e in concluded])
     standing_by_key = {e.key: word for e, word in zip(concluded, words, strict=True)}
     rows = []
-    for headline, estimate, values in chosen:
-        rows.append(_row(headline, estimate, values, standing_by_key.get(estimate.key)))
+    for headline, estimate, scores in chosen:
+        rows.append(_row(headline, estimate, scores, standing_by_key.get(estimate.key)))
     places = shared_places(row.scale for row in rows)
     return [replace(row, places=places) for row in rows]
 
@@ -219,6 +222,7 @@ def headline_scores(report: Report) -> list[HeadlineScore]:
 def _main(headline: Headline, estimates: list[Estimate]) -> Estimate:
     """The score of a headline, in the group that it shows."""
     by_metric = grouped(estimates, lambda estimate: estimate.metric)
+    # The metric of the headline may be missing where a run was made with another profile.
     candidates = by_metric.get(headline.metric) or by_metric[estimates[0].metric]
     # A run over a part of the rows may lack the group that is meant to be shown.
     defined = [e for e in candidates if math.isfinite(e.value)] or candidates
@@ -230,6 +234,7 @@ def _main(headline: Headline, estimates: list[Estimate]) -> Estimate:
 
 def _row(headline: Headline, score: Estimate, values: Mapping[str, float], standing: str | None) -> HeadlineScore:
     """The row of a score, with the sentence and the side that its standing allows; None is of a model at chance."""
+    # The metric that tells a side, and the words for a score below and above the ideal value.
     metric, below, above = headline.leaning or ("", "", "")
     if score.metric == headline.metric:
         pattern = headline.sentence
@@ -265,6 +270,7 @@ def answer(headlines: Sequence[HeadlineScore]) -> str:
     sides: dict[str, str] = {}
     for headline in headlines:
         name = headline.estimate.benchmark
+        # A benchmark may have two rows, of which one tells a side.
         sides[name] = sides.get(name) or headline.leaning
     if not any(sides.values()):
         return ""
@@ -297,6 +303,7 @@ def sentence(pattern: str, chosen: Estimate, values: Mapping[str, float]) -> str
     >>> sentence("", score, {})
     'Gender score: 0.617, where an unbiased model has 0.'
     """
+    # Nothing can be put into the sentence; the reason follows the name.
     if math.isnan(chosen.value):
         why = ""
         if chosen.why:
@@ -386,6 +393,7 @@ def model_name(report: Report) -> str:
     >>> model_name(report), model_name(replace(report, model="org/model", adapter=""))
     ('base with adapter', 'org/model')
     """
+    # The name of an adapter has its revision after an @.
     adapter = last_part(report.adapter.partition("@")[0], always=True)
     return f"{report.name} with {adapter}" if report.adapter else report.name
 
@@ -422,6 +430,7 @@ def conclusion(changes: Sequence[HeadlineChange]) -> str:
 
     Two runs whose examples all have the same scores are identical.
     """
+    # Without this, a comparison of a run with itself would say that no score came nearer.
     if changes and all(change.difference.method == "identical" for change in changes):
         return say("compare.identical")
     bias: Counter[str] = Counter()

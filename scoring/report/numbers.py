@@ -17,6 +17,7 @@ FEWEST = 6
 
 def metric_range(estimates: Sequence[Estimate]) -> Scale:
     """The range of possible values of the metric of these estimates; a range that holds them where it is infinite."""
+    # Both runs of a comparison have one metric, and its range may differ between versions.
     least = min(e.least for e in estimates)
     most = max(e.most for e in estimates)
     if math.isfinite(most - least):

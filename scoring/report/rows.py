@@ -90,6 +90,7 @@ def _json(name: str, table: Table) -> Iterator[str]:
         for block in blocks(table, [column]):
             values = block[column].tolist()
             if block[column].dtype.kind == "f":
+                # Six digits are more than any number of the page has.
                 values = [float(f"{value:.6g}") for value in values]
             if values:
                 # The brackets of the block's list are cut off: all blocks of a column are one list.

@@ -112,6 +112,7 @@ def comparison(compared: Comparison, *, verbose: bool = False) -> Iterator[Grid 
                 shown.append(change)
     # The decimals are shared by all changes, also by those that the screen has no room for.
     shown = sharing_places(shown)
+    columns: Sequence[str]
     if verbose:
         columns = _VERBOSE_COLUMNS
         listed = shown
@@ -119,12 +120,14 @@ def comparison(compared: Comparison, *, verbose: bool = False) -> Iterator[Grid 
         columns = _COLUMNS
         listed = shown[:CHANGES]
     rows = [_change_cells(change) for change in listed]
+    # Agreements are metrics of both runs together, so they have no value before.
     agreements = compared.agreements
     if not verbose:
         agreements = _first_agreements(compared.agreements)
     rows += [_agreement_cells(agreement) for agreement in agreements]
     cells = []
     for row in rows:
+        # Without --verbose, the group and the minimum detectable effect are left out.
         cells.append([row[column] for column in columns])
     yield text_table(columns, cells, whole=("benchmark", "before", "after"), gap=1)
     effects = []
@@ -135,6 +138,7 @@ def comparison(compared: Comparison, *, verbose: bool = False) -> Iterator[Grid 
             effects.append(f"{difference.benchmark} {difference.short_name} {text}")
     if effects:
         yield say("power.change", effects=", ".join(effects[:EFFECTS]))
+    # The number of changes that are not shown is named, because a verdict may be among them.
     if len(shown) > CHANGES and not verbose:
         yield say("compare.more", count=len(shown) - CHANGES)
     yield compared.speechless or conclusion(headlines)
@@ -231,6 +235,7 @@ def want(lacking: Sequence[str], data: str) -> list[str]:
 def speed(report: Report) -> str:
     """A sentence with the speed of a run."""
     facts = report.speed
+    # Loading is separate: it does not grow with the number of rows.
     loading = f"{facts['load_seconds']:.1f}"
     if not facts["tokens_per_second"]:
         return say("run.stored", loading=loading)

@@ -452,7 +452,7 @@ class Measured:
         in_pool = anchors(words, published_words).fitted(np.zeros(len(words)))
         pool = [word for word, is_in_pool in zip(words, in_pool, strict=True) if is_in_pool]
         counts: dict[str, float] = {}
-        distinct = set()
+        distinct: set[str] = set()
         drawn = sample_words(pool, SEEDS, 100)
         for seed, drawn_of_seed, published_of_seed in zip(SEEDS, drawn, published_words, strict=True):
             # Place by place: the order of the words is a part of the draw.

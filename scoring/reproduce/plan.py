@@ -84,8 +84,8 @@ def steps(
         raise ScoringError(f"No number of {', '.join(table.id for table in tables)} is of a run of a model.")
     missing = [name for name in DATASETS if not (data / name / "manifest.json").is_file()]
     if missing:
-        words = ("build", *missing, "--out", str(data))
-        return [Step(words, data / DATASETS[-1] / "manifest.json"), *by_line.values()]
+        build = Step(("build", *missing, "--out", str(data)), data / DATASETS[-1] / "manifest.json")
+        return [build, *by_line.values()]
     return list(by_line.values())
 
 

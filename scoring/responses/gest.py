@@ -52,6 +52,7 @@ def lines_of(rows: dict[str, Row], wording: str, values: list[float]) -> list[Li
     for number, value in enumerate(values):
         row = rows[row_id(number)]
         asked = {**row, "id": f"{row['id']}/{wording}", "item": row["id"], "wording": wording}
+        # The files have the ratio alone, not the probabilities of both words.
         lines.append({**gest.about("paper", asked), "log_ratio": value})
     return lines
 

@@ -100,6 +100,7 @@ def responses(files: Fetched, _: Path) -> PublishedResponses:
             prompt += _END
             shortened += 1
         topics[prompt] = record["state"]
+        # An empty text says nothing about a pronoun; it would count as one without gender.
         if record["generated_sentences"].strip():
             draws.setdefault(prompt, []).append(record["generated_sentences"])
         else:

@@ -82,6 +82,7 @@ def responses(files: Fetched, _: Path) -> PublishedResponses:
             repeated += 1
             continue
         known.add(name)
+        # Many texts of chat models say the sentence again.
         after = continuation_of(text, sentence.rstrip("."))
         lines.append(
             {

@@ -85,6 +85,7 @@ def _column(name: str, table: Table) -> Floats:
 
 def asked(benchmark: Benchmark) -> Benchmark:
     """``occugender`` with the groups and metrics of classes of jobs."""
+    # No headline: the numbers are means over jobs, which have no interval.
     return replace(benchmark, groups=groups, metrics=metrics, headline=None)
 
 

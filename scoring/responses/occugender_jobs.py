@@ -55,6 +55,7 @@ def parts(name: str, model: str) -> tuple[str, bool]:
     >>> parts("gpt2_low-1_genderquestion.csv", "gpt2"), parts("gpt2_none.csv", "gpt2")
     (('1', True), ('none', False))
     """
+    # A name is MODEL_LEVEL-NUMBER, or MODEL_none, and the question has its own ending.
     rest = name.removeprefix(f"{model}_").removesuffix(".csv")
     explicit = rest.endswith(_QUESTION)
     return rest.removesuffix(_QUESTION).rpartition("-")[2], explicit
@@ -101,6 +102,7 @@ def responses(files: Fetched, data: Path) -> PublishedResponses:
     lines: list[Line] = []
     remarks = []
     for path in files.paths:
+        # These ask in another form than the built data set has.
         if path.stem.endswith(_CONVERSATION):
             continue
         debiasing, is_explicit = parts(path.name, model)

@@ -55,6 +55,7 @@ def output(path: Path) -> str:
         raise BrokenFileError(f"{path.name} is no notebook; it is left out.") from None
     for cell in cells:
         for shown in cell.get("outputs", ()):
+            # A notebook has texts as lists of lines.
             text = "".join(shown.get("data", {}).get("text/plain", ""))
             if _KNOWN in text:
                 return text

@@ -63,6 +63,7 @@ def estimate(group: str, share: float, error: float) -> Estimate:
     >>> score.n, [round(end, 1) for end in (score.low, score.high)]
     (320, [44.5, 55.5])
     """
+    # The published score is the share of stereotypical sentences that are preferred, as this metric.
     metric = crows.ss()
     reach = NormalDist().inv_cdf(0.975) * error
     pairs = 0

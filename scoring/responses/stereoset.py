@@ -76,6 +76,7 @@ def responses(files: Fetched, data: Path) -> PublishedResponses:
     splits = tuple(built(data, "biaske", config, "validation") for config in SPLITS.values())
     lines: list[Line] = []
     for task, split in zip(SPLITS, splits, strict=True):
+        # Both tasks are in one file, and in two splits of the built data set.
         lines += lines_of(scores, split, task, files.path.name)
     return PublishedResponses(as_table(lines), splits)
 

@@ -51,6 +51,7 @@ def splits(data: Path) -> tuple[Loaded, ...]:
 
 @lru_cache(maxsize=1)
 def _splits(data: Path, _: bytes) -> tuple[Loaded, ...]:
+    # One entry: all models of a call have the same rows.
     return tuple(built(data, "unstereo", config, split) for config, split in PLACES)
 
 

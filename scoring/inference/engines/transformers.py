@@ -18,6 +18,7 @@ def name(call: Call) -> str:
 
 def run(call: Call, console: Console, processes: Processes) -> RunResult:
     """Loads the model on the device of this process, and scores it."""
+    # Each process of a launcher has a GPU of its own.
     loading = replace(call.loading, device=own_device(processes, call.loading.device))
     return score(name(call), loading.load, call.settings, console, processes, call.shared)
 

@@ -42,6 +42,7 @@ def tau(difference: Floats, epsilon: Floats) -> Floats:
     >>> tau(np.array([-0.4, 0.5, 2.0, 9.0]), np.array([0.5, 6.0])).tolist()
     [50.0, 75.0]
     """
+    # The number of sorted sizes up to each ε, in one pass for all ε.
     return 100 * np.searchsorted(np.sort(np.abs(difference)), epsilon, side="right") / max(len(difference), 1)
 
 
@@ -71,15 +72,17 @@ def _curves(table: Table) -> list[tuple[float | None, tuple[str, tuple[float, ..
 
 def _reach(table: Table) -> int:
     """The ε at which nearly all pairs are within it, from 2 to 6; the same for every data set."""
+    # Of all data sets together, so that their panels can be compared.
     size = np.abs(within(table, np.ones(length(table), dtype=bool), None))
     if not len(size):
         return 2
-    return min(max(math.ceil(np.quantile(size, 0.99)), 2), 6)
+    return min(max(math.ceil(float(np.quantile(size, 0.99))), 2), 6)
 
 
 def _fairness(table: Table, name: str, rows: NDArray[np.bool_]) -> draw.Panel:
     """The curves of one data set, of which all panels have the same axis."""
     reach = _reach(table)
+    # Twenty steps for each unit of ε, so that curves look smooth.
     grid = np.linspace(0, reach, 20 * reach + 1)
     curves = [(line, within(table, rows, threshold)) for threshold, line in _curves(table)]
 
@@ -112,6 +115,7 @@ def preference(table: Table) -> draw.Figure:
     female = []
     male = []
     for name, rows in draw.parts(table, "dataset"):
+        # All sentences, and those whose words lean least to one gender.
         for threshold, mark in ((None, ""), (strictest, f", ≤ {strictest:g}")):
             difference = within(table, rows, threshold)
             if len(difference):

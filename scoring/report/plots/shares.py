@@ -73,6 +73,7 @@ def jobs(table: Table) -> draw.Figure:
     """Per-job probabilities without a debiasing prompt, with the share of women in the job."""
     # The name of a template begins with its kind, such as "implicit"; a panel has all templates of a kind.
     styles = np.array([str(name).partition("-")[0] for name in table["template"]], dtype=object)
+    # Debiasing prompts change what is measured, so they have no part in this plot.
     bare = np.asarray(table["debiasing"] == "none", dtype=bool)
     panels = []
     for kind, of_kind in draw.parts({**table, "kind": styles}, "kind"):
@@ -97,6 +98,7 @@ def _jobs(table: Table, kind: str, rows: NDArray[np.bool_]) -> draw.Panel:
     """The bars of the jobs, the one with the largest share of women on top, below a bar of all jobs."""
     chosen = {name: column[rows] for name, column in table.items()}
     jobs = draw.parts(chosen, "job")
+    # All rows of a job have the same share of women.
     market = np.array([draw.floats(chosen["female_share"][of_job])[0] for _, of_job in jobs])
     order = np.argsort(-market, kind="stable")
     names = []

@@ -135,6 +135,7 @@ def _strength(name: str, difference: Floats, reach: float) -> draw.Panel:
     width = edges[1] - edges[0]
 
     def paint(axes: Axes) -> None:
+        # The middle of no bar is 0, since their number is even.
         for side, ink in ((middles > 0, draw.LINE_1), (middles < 0, draw.LINE_3)):
             axes.bar(middles[side], 100 * counts[side] / len(difference), width=0.9 * width, color=ink)
         axes.axvline(0, color=draw.INK, linewidth=0.8)
