@@ -13,7 +13,8 @@ from scoring.asking.result import RunResult, load
 from scoring.inference.engines import Call, check_folder, chosen
 from scoring.inference.parallel import ALONE, Processes
 from scoring.inputs.prompts import Prompt
-from scoring.many.sweep import Sweep, calls, outcomes
+from scoring.many.cluster import outcomes
+from scoring.many.sweep import Sweep, calls
 from scoring.report.headlines import Comparison
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import DATA, ScoringError
@@ -46,6 +47,7 @@ def evaluate(  # type: ignore[misc]  # the signatures above stand for all of the
     beside: str | Path | Sequence[str | Path] = (),
     ways: str | Sequence[str] = "",
     wordings: str | int = "",
+    prompts: str | Path | None = None,
     include: str | Path | Sequence[str | Path] = (),
     revision: str | None = None,
     revisions: str | Sequence[str] = (),
@@ -58,6 +60,8 @@ def evaluate(  # type: ignore[misc]  # the signatures above stand for all of the
     allow_pickle: bool = False,
     device_map: str | Mapping[str, Any] | None = None,
     exact: bool = False,
+    executor: Literal["ray", "slurm"] | None = None,
+    cluster: str | Sequence[str] = (),
     server: str = "",
     results: str = "",
     base_url: str | Sequence[str] = (),
@@ -82,9 +86,10 @@ def evaluate(  # type: ignore[misc]  # the signatures above stand for all of the
     ----------
     model:
         A name on the Hub, a folder, a bundled model (``tiny-causal``, ``tiny-masked``), a loaded transformers or
-        PEFT model, or an engine of your own. A loaded model is afterwards as it was before: mode, generation settings,
-        hooks and dtype. A list of names is scored one after the other (:mod:`scoring.many.sweep`): each has a folder in
-        ``out``, and one that fails does not stop the others.
+        PEFT model, an engine of your own, or a function that gives a list of texts for a list of prompts (its scores
+        are shares of ``samples`` answers, as those of a chat API). A loaded model is afterwards as it was before:
+        mode, generation settings, hooks and dtype. A list of names is scored one after the other
+        (:mod:`scoring.many.sweep`): each has a folder in ``out``, and one that fails does not stop the others.
     tokenizer:
         The tokenizer of a loaded model, or the folder or name of that of a served one.
     benchmarks, profile, limit, resamples:
@@ -107,9 +112,10 @@ def evaluate(  # type: ignore[misc]  # the signatures above stand for all of the
         printed, and the result has no scores.
     revisions:
         Revisions of each model, each scored as a model of its own, such as ``step1000,step2000``.
-    server, results:
-        A list of models may have a server for each (:mod:`scoring.many.own_server`), and its results also in a data set
-        of the Hub (``hub:ORG/NAME``, :mod:`scoring.many.hub_results`).
+    executor, cluster, server, results:
+        A list of models may be scored in tasks of Ray or Slurm with resources such as ``gpus=1``
+        (:mod:`scoring.many.cluster`), with a server for each (:mod:`scoring.many.own_server`), and its results be also
+        in a data set of the Hub (``hub:ORG/NAME``, :mod:`scoring.many.hub_results`).
     beside:
         Folders of stored runs, whose scores the page of this run shows beside its own.
     ways:
@@ -117,6 +123,9 @@ def evaluate(  # type: ignore[misc]  # the signatures above stand for all of the
         (:mod:`scoring.asking.ways`).
     wordings:
         ``all``, or how many wordings the items are asked in too (:mod:`scoring.asking.wordings`).
+    prompts:
+        A CSV or Parquet file of prompts of your own, each continued: a column ``prompt``, and ``group`` for groups; or
+        two columns with the two prompts of a pair in each row (:mod:`scoring.inputs.prompt_file`).
     include:
         Python files outside the project that define a ``BENCHMARK``.
     console:
@@ -139,7 +148,7 @@ def evaluate(  # type: ignore[misc]  # the signatures above stand for all of the
         if isinstance(model, (list, tuple)) or several:
             names = list(model) if isinstance(model, (list, tuple)) else [model]
             return _swept(names, split_list(",".join(several)), values, shown)
-        if given := [name for name in ("server", "results") if values[name]]:
+        if given := [name for name in ("executor", "cluster", "server", "results") if values[name]]:
             raise ScoringError(f"--{given[0]} is of several models; give a list, which may have one.")
         return evaluated(Call.of(model, values), shown)
 

@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from rich.console import Console
-from rich.progress import track
 
 from builders.text.wording import BLANK
+from cards.common.progress import track
 from mitigation.editing import POSITIONS
 from mitigation.editing.pairs import subject_of, whole_word
 from mitigation.errors import MitigationError
@@ -135,7 +135,7 @@ def locate(
     named = {trace.id for trace in traced}
     left_out = {str(row["id"]): UNTRACED for row in rows if row["id"] not in named}
     effects = []
-    for trace in track(traced, "locating", console=console, transient=True, disable=console is None):
+    for trace in track(traced, "locating", console=console, disable=console is None):
         try:
             effects.append(_effects(model, trace, names))
         except ScoringError as error:

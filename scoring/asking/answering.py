@@ -17,6 +17,7 @@ from rich import progress
 from rich.console import Console
 
 from cards.common.answer_key import answer_key
+from cards.common.progress import Progress
 from cards.common.stored import digest
 from cards.common.text import for_files, grouped
 from scoring.inference.chat import Chat
@@ -378,7 +379,7 @@ def _progress(requests: Sequence[Request], known: int, console: Console | None) 
         *(progress.TimeElapsedColumn(), progress.TimeRemainingColumn()),
     )
     silent = console is None
-    with progress.Progress(*columns, console=console, transient=True, disable=silent) as shown:
+    with Progress(*columns, console=console, transient=True, disable=silent) as shown:
         bars: dict[bool, progress.TaskID] = {}
         for continued, label in ((False, "scoring"), (True, "continuing")):
             of_kind = [request for request in requests if bool(request.max_new) == continued]

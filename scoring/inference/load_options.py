@@ -177,7 +177,13 @@ class LoadOptions:
         adapter = ""
         if self.adapter is not None:
             network, adapter = checkpoint.adapted(
-                network, str(self.adapter), self.adapter_revision, model, base, allowed=self.allow_pickle
+                network,
+                str(self.adapter),
+                self.adapter_revision,
+                model,
+                base,
+                checkpoint.identity(folder, "", digests),
+                allowed=self.allow_pickle,
             )
         tokenizer = checkpoint.tokenizer(folder, model, code)
         name = without_home(self.model)

@@ -57,22 +57,7 @@ def sample(options: RunOptions, sampling: Sampling, settings: Settings, console:
             f"The prompt {prompt.name!r} has decoding settings, and a chat API takes --temperature alone; give another "
             "one."
         )
-    named = bool(settings.benchmarks)
-    chosen, remarks = without(
-        [Part(benchmark) for benchmark in settings.chosen()],
-        _unsuited,
-        "use a server that gives them",
-        "; it is left out.",
-        named=named,
-        unread=True,
-    )
-    benchmarks = [part.benchmark for part in chosen]
-    parts = []
-    lacking = []
-    for part in read(benchmarks, settings.data, settings.profile, settings.limit, named=named):
-        lacking += [missing.name for missing in part.lacking]
-        if part.splits:
-            parts.append(part)
+    parts, lacking, remarks = sampled_parts(settings)
     out = settings.out
     try:
         if out and not options.dry_run:
@@ -91,11 +76,7 @@ def sample(options: RunOptions, sampling: Sampling, settings: Settings, console:
         failure.exit_code = error.exit_code  # as in probes generate
         raise failure from None
     scored = result(answers, parts, options.model, sampling, settings, prompt)
-    notes = {part.benchmark.name: f"{SAMPLED}\n\n{part.benchmark.validity}" for part in parts}
-    all_remarks = list(remarks)
-    all_remarks += want(lacking, settings.data)
-    all_remarks.append(f"{sampling}. {SAMPLED}")
-    scored = replace(scored, validity=notes, remarks=tuple(all_remarks))
+    scored = with_notes(scored, parts, remarks, lacking, str(sampling), settings.data)
     if out:
         with locked(out, ScoringError):
             report.check_finished(out, scored.report, overwrite=settings.overwrite)
@@ -109,6 +90,44 @@ def _unsuited(part: Part) -> str:
     if part.benchmark.sampled or part.benchmark.joined:
         return ""
     return _NEEDS.format(part.benchmark.name)
+
+
+def sampled_parts(settings: Settings) -> tuple[list[Part], list[str], list[str]]:
+    """The benchmarks that are asked in words with their data, the splits that are missing, and remarks.
+
+    Raises
+    ------
+    ScoringError
+        When a benchmark that the user named needs log-probabilities or has no data.
+    """
+    named = bool(settings.benchmarks)
+    chosen, remarks = without(
+        [Part(benchmark) for benchmark in settings.chosen()],
+        _unsuited,
+        "use a server that gives them",
+        "; it is left out.",
+        named=named,
+        unread=True,
+    )
+    benchmarks = [part.benchmark for part in chosen]
+    parts = []
+    lacking = []
+    for part in read(benchmarks, settings.data, settings.profile, settings.limit, named=named):
+        lacking += [missing.name for missing in part.lacking]
+        if part.splits:
+            parts.append(part)
+    return parts, lacking, remarks
+
+
+def with_notes(
+    scored: RunResult, parts: Sequence[Part], remarks: Sequence[str], lacking: Sequence[str], how: str, data: str
+) -> RunResult:
+    """A result that says of each benchmark that its answers were sampled, and what was left out."""
+    notes = {part.benchmark.name: f"{SAMPLED}\n\n{part.benchmark.validity}" for part in parts}
+    all_remarks = list(remarks)
+    all_remarks += want(lacking, data)
+    all_remarks.append(f"{how}. {SAMPLED}")
+    return replace(scored, validity=notes, remarks=tuple(all_remarks))
 
 
 Answers = Mapping[str, tuple[list[Row], list[Response]]]
