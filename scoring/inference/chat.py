@@ -4,13 +4,13 @@ What a base model reads as one text is, for a chat model, somebody's turn and th
 
 - a context without speakers (``My friend sings, and``) is the user's turn, and the options, the
   candidate forms or the continuation are the beginning of the response;
-- a transcript (``Q: … A: …``) gives its question to the user, and what stands after ``A:`` begins the
+- a transcript (``Q: … A: …``) gives its question to the user, and the text after ``A:`` begins the
   response; the two labels go, because the roles of the chat say what they said;
 - a whole sentence without a context is no turn of a chat, so benchmarks of such sentences have no
   form here (those that have are marked ``chat`` among the kinds of models they suit).
 
-Before the first word of the response stands what the template puts there: a space, or nothing after a line
-end. Candidate forms have a space before them unless a line ends.
+The template puts a space before the first word of the response, or nothing after a line end. Candidate forms have a
+space before them unless a line ends.
 """
 
 import ctypes
@@ -30,7 +30,7 @@ from scoring.types import Option, Request, ScoringError
 #: The seconds that a template may take for one question.
 LONGEST = 10.0
 #: The day of every chat, so that the same question is the same text on every day: the one that the
-#: template of Llama 3.1 takes where it is told of none.
+#: template of Llama 3.1 takes where it gets none.
 TODAY = date(2024, 7, 26)
 #: What gives a template that day, in any of the usual formats, in the place of the clock.
 _CLOCK = (

@@ -408,7 +408,7 @@ class Measurements:
                 if self.broken:
                     return 0.0
                 return float("inf")
-            # With so large a reach attention costs nothing beside the weights, so all that can be shared is measured.
+            # With so large a reach attention costs nothing next to the weights, so all that can be shared is measured.
             trees = plan(queries, share=share, merge=share, reach=1e12, longest=2 * length)
             together: Any = self._answers(trees)
             answers = together.split([len(query.at) for query in queries])

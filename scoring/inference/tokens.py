@@ -65,7 +65,7 @@ Kind = Literal["causal", "masked"]
 
 #: Requests whose texts are encoded at one time: the offsets of all would take more memory than all that comes of them.
 ENCODED = 256
-#: The start token of bias-bench, which stands for the beginning of a sentence.
+#: The start token of bias-bench, which marks the beginning of a sentence.
 START = "<|endoftext|>"
 
 

@@ -14,7 +14,7 @@ from scoring.report.headlines import model_name
 from scoring.report.page import template
 from scoring.types import Report, Table
 
-#: The file beside ``report.html``.
+#: The name of the page, which is in the folder of ``report.html``.
 ROWS = "rows.html"
 #: How many bytes of compressed rows the page has at most; a browser holds about four times as many as text.
 LIMIT = 24 << 20

@@ -66,7 +66,7 @@ def kept(source: str, model: str, data: Path, out: Path, resamples: int) -> Path
 
 
 def examples_file(path: Path) -> Path:
-    """The file of the examples, which :func:`compute` writes beside the estimates ``path``."""
+    """The file of the examples, which :func:`compute` writes next to the estimates ``path``."""
     return path.with_suffix(".parquet")
 
 
@@ -116,7 +116,7 @@ def read(path: Path) -> Scores:
 
 
 def examples(path: Path) -> pd.DataFrame:
-    """The examples that :func:`compute` wrote beside the estimates ``path``.
+    """The examples that :func:`compute` wrote next to the estimates ``path``.
 
     Raises
     ------

@@ -98,6 +98,7 @@ names, get = REGISTRY.names, REGISTRY.get
 
 def sources(name: str) -> dict[str, Source]:
     """The pinned files of each model of a source, by the name of the model."""
+    # The name of a pinned source is, for example, "gest-predictions/gpt2".
     begin = f"{get(name).files}/"
     pinned = catalogue().sources
     # Sorted, so that models have one order in every listing.
@@ -111,6 +112,7 @@ def models(name: str) -> tuple[str, ...]:
 
 def built(data: Path, dataset: str, config: str, split: str = "test") -> Loaded:
     """The rows of a split of a built data set."""
+    # Files are compared with the manifest, so that rows of another version are not taken.
     return tables.load(str(data), dataset, config, split)
 
 

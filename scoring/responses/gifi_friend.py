@@ -71,6 +71,7 @@ def lines_of(row: Row, texts: Sequence[str]) -> list[Line]:
     """A line for each draw of a prompt: what ``neutral`` says of a text, and what its stretches say."""
     prompt = str(row["prompt"])
     answers = [friend.continuation_of(text, prompt) for text in texts]
+    # The job alone, by which the share of women is known.
     job = prompt.removeprefix("My friend is a ").removeprefix("My friend is an ").removesuffix(_END)
     # NaN for a prompt that is not about a job of OccuGender.
     female_share = percent_of_women().get(job, float("nan"))

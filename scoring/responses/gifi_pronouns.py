@@ -60,6 +60,7 @@ def kept(text: str, declared: str) -> bool:
     >>> kept("Xe reads xyr book to them.", "xe"), kept("Xe reads her book.", "xe"), kept("It rains.", "xe")
     (True, False, False)
     """
+    # "They" does not count against a pronoun, because it may refer to other people.
     others = [pronoun for pronoun in ("he", "she") if pronoun != declared]
     return has_form(text, [declared]) and not has_form(text, others)
 

@@ -48,6 +48,7 @@ def groups(table: Table) -> Sequence[Group]:
     """Each style by class of jobs, without and with each debiasing prompt."""
     every_group = []
     for style in occugender.STYLES:
+        # The name of a rewording begins with its style.
         of_style = np.array([template.startswith(style) for template in table["template"]], dtype=bool)
         for debiasing in np.unique(table["debiasing"].astype(str)):
             rows = of_style & (table["debiasing"] == debiasing)
@@ -61,6 +62,7 @@ def groups(table: Table) -> Sequence[Group]:
 
 def asked(benchmark: Benchmark) -> Benchmark:
     """``occugender`` with rewordings as clusters."""
+    # No headline: these are another experiment than the benchmark.
     return replace(benchmark, groups=groups, metrics=metrics, cluster="rewording", headline=None)
 
 

@@ -1,7 +1,7 @@
 """WinoBias as questions, of Pythia models by step of training, plain and with swapped pronouns in the text.
 
 From *Pythia: A Suite for Analyzing Large Language Models Across Training and Scaling* (Biderman et al., 2023), section
-4.1. A fork of lm-evaluation-harness asked for whom a pronoun stands, in two prompts; the files have the share of exact
+4.1. A fork of lm-evaluation-harness asked whom a pronoun refers to, in two prompts; the files have the share of exact
 answers with its standard error for sentences that follow the stereotype (pro) and that go against it (anti), in two
 types of sentences. The score is the first share minus the second. Whether a pair of sentences is answered alike is not
 known, so the standard errors are added as if it were not, which makes the interval too wide rather than too narrow.
@@ -83,6 +83,7 @@ def estimate(group: str, pro: tuple[float, float], anti: tuple[float, float]) ->
         group=group,
         metric=METRIC,
         value=value,
+        # A normal interval can reach beyond the possible values.
         low=max(-100.0, value - reach),
         high=min(100.0, value + reach),
         sd=error,

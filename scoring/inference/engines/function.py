@@ -69,6 +69,7 @@ class FunctionClient:
 
 def _prompt(request: Request) -> str:
     """The text of a request: its turns one after the other, with an empty line between them."""
+    # A function takes one text, not messages of roles.
     return "\n\n".join(message["content"] for message in request.body["messages"])
 
 
@@ -82,6 +83,7 @@ def run(call: Call, console: Console, _processes: Processes) -> RunResult:
     """
     if call.tokenizer is not None:
         raise ScoringError("A function has no tokenizer here; leave tokenizer out.")
+    # A function chooses its own temperature and costs nothing here.
     refuse(call.sampling, "says nothing of a function; leave it out.", _OF_A_SERVER)
     settings = replace(call.settings, chat=True)
     prompt = settings.full_prompt()

@@ -45,6 +45,7 @@ def name(call: Call) -> str:
 
 def run(call: Call, console: Console, _processes: Processes) -> RunResult:
     """Connects to the servers, and scores their model."""
+    # Connected only after data and settings were checked.
     return score(name(call), partial(connect_to, call.servers, call.loading.revision), call.settings, console)
 
 

@@ -11,6 +11,7 @@ from scoring.inference.parallel import Processes, own_device
 
 def name(call: Call) -> str:
     """The model as the user named it."""
+    # Neither a name nor an address: the command has nothing to score.
     if not call.loading.model:
         raise NoModel("Name a model, such as tiny-causal, or give --base-url.")
     return call.loading.model

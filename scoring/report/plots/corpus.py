@@ -1,4 +1,4 @@
-"""A corpus beside a model: the lean of the model by the lean of the corpus."""
+"""A corpus and a model: the lean of the model by the lean of the corpus."""
 
 from collections.abc import Callable, Sequence
 

@@ -12,7 +12,7 @@ from cards.common.text import grouped
 from scoring.report.plots import draw
 from scoring.types import Estimate, Floats, Table
 
-#: How the metrics of a plot are told apart: a colour and a mark for each, in their order.
+#: The colours and marks of the metrics of a plot, in their order.
 _MARKS = (
     (draw.LINE_1, "dot"),
     (draw.LINE_2, "dot"),
@@ -33,7 +33,7 @@ def scores(estimates: Sequence[Estimate]) -> draw.Figure:
     for estimate in labelled:
         if estimate.group not in groups and len(groups) < _MOST:
             groups.append(estimate.group)
-        # Metrics after the last mark are left out: two metrics with one mark could not be told apart.
+        # Metrics after the last mark are left out: two metrics with one mark look alike.
         if estimate.label not in keys and len(keys) < len(_MARKS):
             ink, shape = _MARKS[len(keys)]
             keys[estimate.label] = draw.Key(estimate.label, ink, shape)
