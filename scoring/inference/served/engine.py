@@ -403,8 +403,10 @@ class Served(Engine):
         for query in queries:
             self.stats.asked += len(query.ids)
             self.stats.read += len(query.at)
-        for sent in (*prompts, *contexts):
-            self.stats.tokens += len(sent.ids)
+        for prompt in prompts:
+            self.stats.tokens += len(prompt.ids)
+        for context in contexts:
+            self.stats.tokens += len(context.ids)
         # In the order in which servers finish; the answers have their numbers with them.
         for values in self._spread(jobs):
             answers, logprobs = zip(*values, strict=True)
