@@ -3,15 +3,15 @@
 A design has every item in every cell of its facets, such as ten wordings, or two ways by ten wordings. Components are
 those of the analysis of variance of a complete balanced design with random effects, which for such designs are the
 unbiased estimators (Cronbach et al., 1972, "The dependability of behavioral measurements"; Brennan, 2001,
-"Generalizability theory", section 3.3). Mean squares follow from the sums over items of values and their products, so
+"Generalizability theory", section 3.3). Mean squares follow from the sums over items of values and of their squares, so
 the resamples and intervals of all metrics are those of these too. statsmodels fits the same model by restricted
 maximum likelihood, with matrices as large as all answers (``benchmarks/wordings.py`` compares both on small designs).
 """
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial, reduce
-from itertools import chain, combinations
+from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -28,25 +28,45 @@ Design = Callable[[Table], tuple[Floats, Floats]]
 _DECISIONS = {"reliability": 1.0, "wordings_for_80": math.inf, "items_for_80": math.inf}
 
 
-def moments(x: Floats, sampling: Floats) -> Floats:
-    """What each item adds, [items, 3 + cells, *facets]: 1, its values, their variance of sampling, their products.
+def projections(levels: Mapping[Any, int]) -> dict[frozenset[Any], Floats]:
+    """For each effect, a set of facets, the matrix [cells, cells] that keeps what varies with it and with no other.
 
-    An item that lacks a value adds nothing.
+    >>> {len(effect): matrix.tolist() for effect, matrix in projections({"wordings": 2}).items()}
+    {0: [[0.5, 0.5], [0.5, 0.5]], 1: [[0.5, -0.5], [-0.5, 0.5]]}
+    """
+    found: dict[frozenset[Any], Floats] = {}
+    for size in range(len(levels) + 1):
+        for effect in combinations(levels, size):
+            matrix = np.ones((1, 1))
+            for facet, count in levels.items():
+                mean = np.full((count, count), 1 / count)
+                matrix = np.kron(matrix, np.eye(count) - mean if facet in effect else mean)
+            found[frozenset(effect)] = matrix
+    return found
+
+
+def moments(x: Floats, sampling: Floats) -> Floats:
+    """What each item adds, [items, 3 + effects, *facets]: 1, its values, their variance of sampling, and their squares.
+
+    The squares of an effect are x' P x with its projection P, and stand in the first cell; the other cells have 0. An
+    item that lacks a value adds nothing.
     """
     flat = x.reshape(len(x), -1)
     complete = np.isfinite(flat).all(axis=1, keepdims=True)
     # Zero, not NaN, so that an item without all values drops out of every sum.
     flat, noise = (np.where(complete, values, 0.0) for values in (flat, sampling.reshape(flat.shape)))
-    # The products of all cells of an item are its row of the cross-product matrix, from which every mean square
-    # follows:
-    # so resamples of items are products of sums, and no resample goes back to the rows.
-    one = np.broadcast_to(complete, flat.shape)
-    parts = np.concatenate([np.stack([one, flat, noise], axis=1), flat[:, :, None] * flat[:, None]], axis=1)
-    return parts.reshape(len(x), -1, *x.shape[1:])
+    rows = [np.broadcast_to(complete, flat.shape), flat, noise]
+    # Every mean square follows from these sums, so no resample goes back to the rows. The products of all pairs of
+    # cells would do too, and of a hundred models they take gigabytes.
+    for projection in projections(dict(enumerate(x.shape[1:]))).values():
+        squares = np.zeros_like(flat)
+        squares[:, 0] = ((flat @ projection) * flat).sum(axis=1)
+        rows.append(squares)
+    return np.stack(rows, axis=1).reshape(len(x), -1, *x.shape[1:])
 
 
 def components(sums: Floats, facets: Sequence[str]) -> dict[frozenset[str], Floats]:
-    """The variance component of each effect, a set of facets, from sums [..., 3 + cells, *facets]; may be below 0.
+    """The variance component of each effect, a set of facets, from sums [..., 3 + effects, *facets]; may be below 0.
 
     That of all facets and the items is without the variance of sampling, which is under ``{"samples"}``.
 
@@ -58,21 +78,18 @@ def components(sums: Floats, facets: Sequence[str]) -> dict[frozenset[str], Floa
     shape = sums.shape[-len(facets) :]
     levels = dict(zip(facets, shape, strict=True))
     cells = math.prod(shape)
-    one, x, noise, *_ = np.moveaxis(flat := sums.reshape(*sums.shape[: -len(facets)], cells), -2, 0)
+    one, x, noise, *products = np.moveaxis(sums.reshape(*sums.shape[: -len(facets)], cells), -2, 0)
     n = one[..., 0]
     mean = x / one
-    # Cross-products around the mean over items: the variation between items, for each pair of cells.
-    inside = flat[..., 3:, :] - n[..., None, None] * mean[..., None] * mean[..., None, :]
     squares: dict[frozenset[str], Floats] = {}
-    for effect in map(frozenset, chain.from_iterable(combinations(facets, size) for size in range(len(facets) + 1))):
-        # What varies with the facets of the effect, and is the mean over the others.
-        matrices = [np.eye(k) * (f in effect) + (1 - 2 * (f in effect)) / k for f, k in levels.items()]
-        projection: Floats = reduce(np.kron, matrices)  # type: ignore[arg-type]  # an overloaded function
+    for (effect, projection), product in zip(projections(levels).items(), products, strict=True):
         freedom = math.prod(levels[f] - 1 for f in effect)
+        of_means = n * ((mean @ projection) * mean).sum(axis=-1)
         # Without facets the effect is the grand mean, which has no variance.
         if effect:
-            squares[effect] = n * ((mean @ projection) * mean).sum(axis=-1) / freedom
-        squares[effect | {ITEMS}] = (inside * projection).sum(axis=(-1, -2)) / ((n - 1) * freedom)
+            squares[effect] = of_means / freedom
+        # Around the mean over items: the variation between items.
+        squares[effect | {ITEMS}] = (product[..., 0] - of_means) / ((n - 1) * freedom)
     # Expected mean squares, solved for the components: inclusion and exclusion over the effects that hold this one,
     # divided by the number of observations behind each of its levels (Cornfield and Tukey's rules).
     counts: Mapping[str, Any] = {**levels, ITEMS: n}
