@@ -18,7 +18,7 @@ from cards.common.options import ended, single, start
 from cards.common.progress import Progress
 from cards.common.terminal import text_table
 
-#: In the reason of a config that was left out for want of a Python package.
+#: In the reason of a config that was left out because a Python package is missing.
 PACKAGE = "the package"
 
 

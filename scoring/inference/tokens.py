@@ -460,7 +460,7 @@ class Tokens:
         )
 
     def _hidden(self, ids: list[int], position: int, end: int) -> Query:
-        """The sentence with one mask in the place of the tokens [position, end)."""
+        """The sentence with one mask in place of the tokens [position, end)."""
         masked = list(ids)
         masked[position:end] = [self.tokenizer.mask_token_id]
         return Query(tuple(masked), (position,), (ids[position],))

@@ -515,7 +515,7 @@ def cells(target: str = "", *, model: str = "", measured: Measured | None = None
             judged.append(_judged(table, replace(cell, place={**cell.place, "model": model}), measured))
     if is_printed:
         return judged
-    # A model of no table: what would be measured of it in the place of others, each place once.
+    # A model of no table: what would be measured of it in place of others, each place once.
     places = {}
     for table, cell in every:
         place = _for(cell, model)
