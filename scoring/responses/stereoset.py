@@ -52,6 +52,12 @@ def lines_of(scores: Mapping[str, float], split: Loaded, task: str, name: str) -
     """
     lines: list[Line] = []
     for row in split.rows:
+        scores_of_row = {}
+        for label in LABELS:
+            sentence = row[f"sentence_id_{label}"]
+            if sentence not in scores:
+                raise BrokenFileError(f"{name} has no score of the sentence {sentence!r}; it is left out.")
+            scores_of_row[f"score_{label}"] = scores[sentence]
         line: Line = {
             "id": row["id"],
             "task": task,
@@ -61,11 +67,8 @@ def lines_of(scores: Mapping[str, float], split: Loaded, task: str, name: str) -
         }
         for label in LABELS:
             line[f"sentence_{label}"] = row[f"sentence_{label}"]
-        for label in LABELS:
-            sentence = row[f"sentence_id_{label}"]
-            if sentence not in scores:
-                raise BrokenFileError(f"{name} has no score of the sentence {sentence!r}; it is left out.")
-            line[f"score_{label}"] = scores[sentence]
+        # The columns of scores are the last ones, in the order of the labels.
+        line.update(scores_of_row)
         lines.append(line)
     return lines
 
