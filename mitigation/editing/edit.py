@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 import torch
 from rich.console import Console
-from rich.progress import track
 
+from cards.common.progress import track
 from mitigation.editing.ordinary import OrdinaryText
 from mitigation.editing.pairs import EditPair, Place
 from mitigation.editing.settings import EditingSchedule
@@ -167,7 +167,7 @@ def edit(
     if held and not state.curve.held:
         state.curve.held.append({"step": 0, **mean_terms(network, held, schedule)})
     steps, saved = range(state.step, schedule.passes * per_pass), time.monotonic()
-    for step in track(steps, "editing", console=console, transient=True, disable=not steps):
+    for step in track(steps, "editing", console=console, disable=not steps):
         # A step depends on its number alone, so a continued training takes the same batches.
         prefixed_pairs = [prefixed(n, step // per_pass) for n in schedule.pair_numbers(step, count)]
         batch = PairBatch(prefixed_pairs, ordinary.batch(step, schedule.batch) if ordinary else ())

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import torch
 from rich.console import Console
-from rich.progress import track
 
+from cards.common.progress import track
 from cards.common.stored import Stored
 from mitigation.errors import MitigationError
 from mitigation.training.train import LossTerms, network_inputs
@@ -191,7 +191,7 @@ def search(
         tried = [f"{prompt} {word}" for prompt in by_length[-1] for word in words] if by_length else list(words)
         parts = [tried[start : start + SEARCHED] for start in range(0, len(tried), SEARCHED)]
         what = f"prompts of {len(by_length) + 1} words"
-        means = [value for part in track(parts, what, console=console, transient=True) for value in measure(part)]
+        means = [value for part in track(parts, what, console=console) for value in measure(part)]
         best = sorted(range(len(tried)), key=lambda number: -means[number])[:beam]
         by_length.append([tried[number] for number in best])
         FOUND.write(path, {"prompts": by_length})
