@@ -14,7 +14,7 @@ import math
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -149,39 +149,76 @@ def summary(adapter: Adapter, compared: Sequence[HeadlineChange], out: Path, wor
     ``compared`` are the headlines of the comparison before and after; empty without an evaluation. Where no score of
     the tables of methods was measured, the first headline with an ideal value stands for held-out bias.
     """
-    from mitigation.methods import comparison
-    from mitigation.methods.comparison import COLUMNS, to_remove
+    from mitigation.methods.comparison import to_remove
     from scoring.report.headlines import conclusion
 
-    methods, lines = [comparison.Method(adapter.recipe, adapter)], list[str]()
-    tables = comparison.tables_of(comparison.changes_frame("", methods), methods) if compared else []
-    found = None
-    # The domain of the recipe stands for it; a recipe without one has the first domain that was measured.
-    if tables := [t for t in tables if t.domain == adapter.settings.get("domain")] or tables[:1]:
-        row = tables[0].cells()[adapter.recipe][tables[0].bias]
-        before, ideal = (row.before, row.before_low, row.before_high), COLUMNS[tables[0].bias].ideal
-        words = f"{comparison.verdict_text(row) or 'no verdict'}. Language ability {row.ability}"
-        found = f"{tables[0].bias} ({tables[0].domain})", before, row.after, comparison.change_text(row), ideal, words
-    elif biased := [h for h in compared if h.before.ideal is not None]:
-        change, name = biased[0], f"{biased[0].before.benchmark} {biased[0].before.short_name}"
-        difference, words = with_interval(change.difference.numbers, "+.2f"), change.verdict or "no verdict"
-        found = name, change.before.numbers, change.after.value, difference, change.before.ideal, words
-    # With few rows a score of small groups can be without a value, and a difference of NaN says nothing.
-    if found and math.isnan(found[1][0] + found[2]):
-        lines = [f"{found[0]} is not defined over these rows; give a higher --limit, or none.", conclusion(compared)]
-    elif found:
-        of, before, after, difference, ideal, words = found
-        lines = [f"{of}: {before[0]:.2f} before, {after:.2f} after, {difference}: {words}.", conclusion(compared)]
-        lines.append(to_remove(of, before, ideal or 0.0))
-    elif compared:
+    lines = []
+    headline = _headline(adapter, compared)
+    if headline is None:
+        if compared:
+            lines.append(conclusion(compared))
+    elif math.isnan(headline.before[0] + headline.after):
+        # With few rows a score of small groups can be without a value, and a difference of NaN says nothing.
+        lines.append(f"{headline.name} is not defined over these rows; give a higher --limit, or none.")
         lines.append(conclusion(compared))
-    cost, what = adapter.cost, "model" if is_whole_model(out) else "adapter"
+    else:
+        scores = f"{headline.before[0]:.2f} before, {headline.after:.2f} after, {headline.difference}"
+        lines.append(f"{headline.name}: {scores}: {headline.words}.")
+        lines.append(conclusion(compared))
+        lines.append(to_remove(headline.name, headline.before, headline.ideal or 0.0))
+    cost = adapter.cost
     lines.append(
         f"{cost.parameters:,} parameters trained in {cost.seconds:.1f} s, at most {cost.memory / 2**30:.2f} GiB "
         f"({cost.device})."
     )
-    page = f"; the page is {work / 'after' / 'compare.html'}, and every change is in {work / 'changes.csv'}"
-    return [*lines, f"The {what} is {out}{page if compared else ''}."]
+    what = "model" if is_whole_model(out) else "adapter"
+    page = ""
+    if compared:
+        page = f"; the page is {work / 'after' / 'compare.html'}, and every change is in {work / 'changes.csv'}"
+    lines.append(f"The {what} is {out}{page}.")
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The score by which a run is judged: its name, its values, the difference in words, and the verdict in words."""
+
+    name: str
+    before: Numbers
+    after: float
+    difference: str
+    ideal: float | None
+    words: str
+
+
+def _headline(adapter: Adapter, compared: Sequence[HeadlineChange]) -> Headline | None:
+    """The score of held-out bias of the tables of methods, or else the first headline with an ideal value."""
+    from mitigation.methods import comparison
+    from mitigation.methods.comparison import COLUMNS
+
+    if not compared:
+        return None
+    methods = [comparison.Method(adapter.recipe, adapter)]
+    tables = comparison.tables_of(comparison.changes_frame("", methods), methods)
+    if tables:
+        # A recipe without a domain is judged in the first domain that was measured.
+        table = tables[0]
+        for candidate in tables:
+            if candidate.domain == adapter.settings.get("domain"):
+                table = candidate
+        row = table.cells()[adapter.recipe][table.bias]
+        words = f"{comparison.verdict_text(row) or 'no verdict'}. Language ability {row.ability}"
+        before = row.before, row.before_low, row.before_high
+        name = f"{table.bias} ({table.domain})"
+        return Headline(name, before, row.after, comparison.change_text(row), COLUMNS[table.bias].ideal, words)
+    for change in compared:
+        estimate = change.before
+        if estimate.ideal is not None:
+            name = f"{estimate.benchmark} {estimate.short_name}"
+            difference = with_interval(change.difference.numbers, "+.2f")
+            words = change.verdict or "no verdict"
+            return Headline(name, estimate.numbers, change.after.value, difference, estimate.ideal, words)
+    return None
 
 
 def _gpu_of_process() -> str | None:
@@ -189,7 +226,9 @@ def _gpu_of_process() -> str | None:
     import torch
 
     local_rank = os.environ.get("LOCAL_RANK")
-    return f"cuda:{local_rank}" if local_rank and torch.cuda.is_available() else None
+    if local_rank and torch.cuda.is_available():
+        return f"cuda:{local_rank}"
+    return None
 
 
 def check_work_folder(work: Path) -> None:
@@ -206,8 +245,9 @@ def check_work_folder(work: Path) -> None:
     refuse_links(work.parent, [work.name], MitigationError)
     if not is_recorded(work / MARK, work / RECORD):
         # A run may have been killed before the mark, and other processes of a distributed training may be faster.
-        ours = [name for name in strays(work, ()) if name.startswith("rank-")]
-        refuse_strays(work, [*ours, LOCK, MARK, RECORD], MitigationError)
+        ours = [LOCK, MARK, RECORD]
+        ours += [name for name in strays(work, ()) if name.startswith("rank-")]
+        refuse_strays(work, ours, MitigationError)
     if (work / "made" / FACTS).is_file():
         check_target(work / "made")
 
@@ -232,10 +272,13 @@ def make_adapter(
 
     The adapter of an unfinished run is in the folder, and that of a finished run in ``finished``.
     """
-    for made in (folder, finished or folder):
-        if adapter := _made_before(recipe, settings, model, data, made):
-            if made != folder:
-                shutil.copytree(made, folder, dirs_exist_ok=True)
+    adapter = _made_before(recipe, settings, model, data, folder)
+    if adapter:
+        return adapter
+    if finished:
+        adapter = _made_before(recipe, settings, model, data, finished)
+        if adapter:
+            shutil.copytree(finished, folder, dirs_exist_ok=True)
             return adapter
     adapter = run_recipe(recipe, settings, model, data, empty_folder(folder), errors)
     write_facts(folder, adapter)
