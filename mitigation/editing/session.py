@@ -113,7 +113,7 @@ def rewordings(row: Row) -> list[Row]:
     if config in WORDINGS:
         return []
     if config == "weat":
-        rows = []
+        rows: list[Row] = []
         for text in WEAT:
             sentence = text.format(row["subject"], BLANK)
             rows.append({**row, **filled(sentence, row["object_biased"], row["object_unbiased"])})

@@ -299,9 +299,10 @@ def _row(domain: str, method: str, column: str, changes: Sequence[Change]) -> di
     if score.ideal is not None and not score.ability:
         # Facts of an earlier version have no p and no p_side; both follow from the intervals.
         p = p_of(change.difference) if change.p is None else change.p
-        p_side_of_change = change.p_side
-        if p_side_of_change is None:
+        if change.p_side is None:
             p_side_of_change = p_side(change.before, change.after, score.ideal, score.least, score.most)
+        else:
+            p_side_of_change = change.p_side
     if len(changes) > 1:
         seed_sd = stdev(seed.after[0] for seed in changes)
     if change.clusters is not None:
@@ -539,8 +540,8 @@ def tables_of(frame: pd.DataFrame, methods: Sequence[Method]) -> list[DomainTabl
         # Each seed is a table of its own, so that it is not averaged with the others.
         seeds = pd.concat([changes_frame("", [Method(name, adapter)]) for name, adapter in adapters.items()])
     tables = []
-    for name, changes in frame.groupby("domain", sort=False):
-        domain = str(name)
+    for label, changes in frame.groupby("domain", sort=False):
+        domain = str(label)
         measured = set(changes[changes.source == "measured"].column)
         # Columns are in the order of columns.toml, held-out pairs first.
         bias = next(name for name, column in COLUMNS.items() if name in measured and not column.ability)
