@@ -153,15 +153,20 @@ def estimate(
     counted = count(recipe, settings, empty, plan.quantize)
     steps = number_of_steps(recipe, settings, data)
     seconds = operations(recipe, settings, empty, counted) / speed(empty.device, empty.dtype)
-    lines = [f"{name:47}{value:>18,} bytes {value / GIB:8.2f} GiB" for name, value in counted.parts.items() if value]
+    lines = []
+    for name, value in counted.parts.items():
+        if value:
+            lines.append(f"{name:47}{value:>18,} bytes {value / GIB:8.2f} GiB")
     lines.append(
         f"At most {counted.most / GIB:.2f} GiB at once, with {counted.trained:,} trained parameters and "
         f"{counted.batch.at_once} rows of {counted.batch.tokens} tokens."
     )
     lines += plan.remarks
-    took = f", {steps:,} steps {steps * seconds / 60:,.1f} min" if steps else "; the data decide how many"
+    duration = "; the data decide how many"
+    if steps:
+        duration = f", {steps:,} steps {steps * seconds / 60:,.1f} min"
     lines.append(
-        f"A step takes about {seconds:.3g} s on {empty.device}{took}: an estimate, from a measured matrix product."
+        f"A step takes about {seconds:.3g} s on {empty.device}{duration}: an estimate, from a measured matrix product."
     )
     return Estimate(counted.parts, counted.most, counted.trained, steps, seconds, lines)
 
@@ -182,7 +187,9 @@ def plan_loading(recipe: Recipe, settings: Any, options: LoadOptions, quantize: 
         If there is no configuration of a language model.
     """
     bits, remark = choose_quantization(recipe, quantize, options.device)
-    remarks = [remark] if remark else []
+    remarks = []
+    if remark:
+        remarks.append(remark)
     dtype: Any = options.dtype  # the names of LoadOptions
     if dtype == "auto" and trains_all_weights(recipe, settings):
         if empty_network(options).dtype != torch.float32:
@@ -243,7 +250,7 @@ def fitting(
 def count(recipe: Recipe, settings: Any, empty: Empty, bits: Literal["4bit"] | None) -> Count:
     """The bytes that a recipe needs in memory and on disk, by name, and how many parameters it trains."""
     network = empty.network
-    weights = in_four_bits(network) if bits else size([*network.parameters(), *network.buffers()])
+    weights = in_four_bits(network) if bits else size_of_network(network)
     parts = {"weights": weights}
     batch = batch_of(settings, empty.kind, trains=recipe.memory is not None or trains_something(settings))
     if recipe.memory is not None:
@@ -331,7 +338,9 @@ def kept_for_backward(network: Any, tokens: int, dtype: torch.dtype | None) -> i
     """
     if dtype is not None:
         network.to(dtype)
-    weights = {tensor.untyped_storage()._cdata for tensor in [*network.parameters(), *network.buffers()]}
+    weights = set()
+    for tensors in (network.parameters(), network.buffers()):
+        weights |= {tensor.untyped_storage()._cdata for tensor in tensors}
     kept: dict[int, Any] = {}
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
@@ -351,14 +360,18 @@ def kept_for_backward(network: Any, tokens: int, dtype: torch.dtype | None) -> i
 
 def precision(settings: Any, device: torch.device) -> str:
     """The mixed precision of a recipe on a device: ``no`` or ``bf16``."""
-    of_settings = getattr(settings, "precision", None)
-    return str(of_settings(device)) if of_settings else "no"
+    precision_on = getattr(settings, "precision", None)
+    if precision_on is None:
+        return "no"
+    return str(precision_on(device))
 
 
 def number_of_steps(recipe: Recipe, settings: Any, data: TrainingData | None) -> int:
     """The steps of a training; 0 where only the data can say and they are not built."""
     if recipe.steps is not None:
-        return recipe.steps(settings, data) if data is not None else 0
+        if data is None:
+            return 0
+        return recipe.steps(settings, data)
     return int(getattr(settings, "steps", 0))
 
 
@@ -442,6 +455,11 @@ def size(tensors: Sequence[torch.Tensor]) -> int:
     return sum(tensor.numel() * tensor.itemsize for tensor in tensors)
 
 
+def size_of_network(network: Any) -> int:
+    """Bytes of the weights and buffers of a network as they are."""
+    return size(list(network.parameters())) + size(list(network.buffers()))
+
+
 def in_four_bits(network: Any) -> int:
     """Bytes of the weights and buffers with the linear maps but the head in NF4 with double quantization.
 
@@ -449,7 +467,7 @@ def in_four_bits(network: Any) -> int:
     tables of 16 and of 256 numbers of four bytes and an offset.
     """
     head = network.get_output_embeddings()
-    total = size([*network.parameters(), *network.buffers()])
+    total = size_of_network(network)
     for module in network.modules():
         if not isinstance(module, torch.nn.Linear) or module is head:
             continue
