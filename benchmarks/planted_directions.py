@@ -27,7 +27,6 @@ from mitigation.projections.fit import tuple_states
 from mitigation.projections.states import differing_words
 from mitigation.projections.subspaces import principal_directions
 from mitigation.recipes.self_debias import SelfDebiasSettings
-from mitigation.training.data import TrainingData
 from scoring import DATA
 from scoring.inference.load_options import load
 from scoring.inference.model import Model
@@ -44,23 +43,19 @@ def cosine(one: Floats, other: Floats) -> float:
     return float(abs(one @ other) / np.linalg.norm(one) / np.linalg.norm(other))
 
 
-def directions(model: Model, data: TrainingData) -> dict[str, float]:
+def directions(model: Model) -> dict[str, float]:
     """The cosines of directions with that between the states that predict the pronouns of both kinds of occupations."""
     kinds = [
         [(pair.pro, pair.anti) for pair in pairs({gender: names}, NEW_TEMPLATES)] for gender, names in PLANTED.items()
     ]
     planted = stream.predicting_difference(model, kinds, "", LONGEST)
     settings: Any = recipes.get("sentence_debias").profiles["clean"]
-    written, _ = stream.text_pairs(model, recipes.get("steering").profiles["clean"], data)
+    written, _ = stream.text_pairs(model, recipes.get("steering").profiles["clean"])
     same = stream.predicting_difference(model, (written[::2], written[1::2]), "", LONGEST)
     return {
-        "mean states of swapped sentences": cosine(
-            principal_directions(tuple_states(model, settings, data), 1), planted
-        ),
+        "mean states of swapped sentences": cosine(principal_directions(tuple_states(model, settings), 1), planted),
         "states at the words of the same sentences": cosine(same, planted),
-        "gradient of the answer": cosine(
-            principal_directions(tuple_states(model, settings, data, mean=False), 1), planted
-        ),
+        "gradient of the answer": cosine(principal_directions(tuple_states(model, settings, mean=False), 1), planted),
     }
 
 
@@ -113,7 +108,7 @@ def main(
     for kind in KINDS:
         for seed in range(seeds):
             model = load(bed.planted(run := Run(kind, WHOLE, seed)), device="cpu")
-            cosines = rounded(directions(model, TrainingData(data)))
+            cosines = rounded(directions(model))
             found[run.model] = {"cosines": cosines, "prefix": rounded(effect(model, SelfDebiasSettings().all_prefixes))}
             console.log(run.model, found[run.model])
     put(out, json.dumps({"machine": describe("torch", "transformers"), "models": found}, indent=1).encode() + b"\n")

@@ -28,7 +28,7 @@ from mitigation.editing import PAIRS, SIDES, pairs
 from mitigation.editing.edit import MEASURED, edit, mean_terms
 from mitigation.editing.ordinary import OrdinaryText
 from mitigation.editing.pairs import WORDINGS, EditPair, each_possible
-from mitigation.editing.settings import OPENINGS, PairSettings, outside
+from mitigation.editing.settings import OPENINGS, PairSettings
 from mitigation.editing.stamped import StampedNetwork
 from mitigation.errors import MitigationError
 from mitigation.recipe import Job
@@ -253,7 +253,6 @@ class EditingSession:
         else:
             every = pairs.pair_rows(job.data, split_list(settings.sets), settings.split, settings.domain)
             rows, _ = pairs.split_wordings(every)
-        job.data.versions.update(outside(settings))
         possible, self.left_out = pairs.each_possible(rows, self._pair)
         if not possible:
             raise MitigationError(f"None of the {len(rows)} pairs can be edited: {next(iter(self.left_out.values()))}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -77,8 +78,10 @@ class EditingSchedule(Settings):
         [2]
         """
         passed, batch = divmod(step, self.batches_per_pass(count))
-        order = range(count) if self.passes == 1 else np.random.default_rng([self.seed, passed]).permutation(count)
-        return [int(n) for n in order[batch * self.batch : (batch + 1) * self.batch]]
+        order: Sequence[int] = range(count)
+        if self.passes > 1:
+            order = np.random.default_rng([self.seed, passed]).permutation(count).tolist()
+        return list(order[batch * self.batch : (batch + 1) * self.batch])
 
     def at_step(self, step: int, count: int) -> Self:
         """The schedule with the rate and the weights of a step.
@@ -125,11 +128,14 @@ class PairSettings(CorpusSettings, EditingSchedule):
     )
     prefix_tokens: int = setting(10, "Tokens of a prefix, which a causal model generates.", OPEN, above=0)
 
-
-def outside(settings: PairSettings) -> dict[str, str]:
-    """Name to fingerprint of the file of pairs, and of the ordinary text where it is read."""
-    given = corpora.fingerprints(settings.pairs) if settings.pairs else {}
-    return given | (corpora.fingerprints(settings.corpus) if settings.gamma else {})
+    def reads(self) -> dict[str, str]:
+        """The file of pairs, and the ordinary text where it has a weight."""
+        fingerprints: dict[str, str] = {}
+        if self.pairs:
+            fingerprints |= corpora.fingerprints(self.pairs)
+        if self.gamma:
+            fingerprints |= corpora.fingerprints(self.corpus)
+        return fingerprints
 
 
 def number_of_steps(settings: PairSettings, data: TrainingData) -> int:

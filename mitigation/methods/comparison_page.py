@@ -252,10 +252,8 @@ def _is_free(
     for label_x, label_y, label_width in labels:
         if abs(x - label_x) < (width + label_width) / 2 and abs(y - label_y) < _LINE:
             return False
-    for dot_x, dot_y in dots:
-        if abs(x - dot_x) < width / 2 + 3 and abs(y - dot_y) < 7:
-            return False
-    return True
+    # A dot is 6 points wide and its label a line high, with a point between them.
+    return not any(abs(x - dot_x) < width / 2 + 3 and abs(y - dot_y) < 7 for dot_x, dot_y in dots)
 
 
 def moved_away(before: float, change: tuple[float, float, float], ideal: float) -> tuple[float, float, float]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from mitigation.errors import MitigationError
 from mitigation.projections import sentences
-from mitigation.projections.fit import FITTED, LEAST, SentenceSettings, read_text
+from mitigation.projections.fit import FITTED, LEAST, SentenceSettings
 from mitigation.recipe import setting
 from mitigation.texts.pairs_file import CHOICE, FEWEST, read_contrast
 from mitigation.training.settings import CODE, OPEN
@@ -24,7 +24,6 @@ from scoring.adapters.attach import without_remarks
 from scoring.types import Floats, Option, Request
 
 if TYPE_CHECKING:
-    from mitigation.training.data import TrainingData
     from scoring.inference.model import Model
 
 #: The first and the second word of a group of the list: a sentence with one, and with the other.
@@ -56,7 +55,7 @@ class Preference(NamedTuple):
         }
 
 
-def text_pairs(model: Model, settings: StreamSettings, data: TrainingData) -> tuple[list[Pair], list[Pair]]:
+def text_pairs(model: Model, settings: StreamSettings) -> tuple[list[Pair], list[Pair]]:
     """Pairs of sentences for fitting and held-out ones; in both, half of the sentences were written about each group.
 
     Sentences with more than ``most_tokens`` tokens, or more than the model's window has, are left out.
@@ -66,7 +65,7 @@ def text_pairs(model: Model, settings: StreamSettings, data: TrainingData) -> tu
     MitigationError
         If the groups of words are no pairs, or a group has too few sentences.
     """
-    lines, words = read_text(settings, data)
+    lines, words = settings.texts(), settings.listed
     if len(words.groups[0]) != 2:
         raise MitigationError(
             f"The groups of words for {settings.domain!r} have {len(words.groups[0])} words, and a direction has two "

@@ -15,7 +15,6 @@ from cards.common.terminal import show
 from mitigation.errors import MitigationError
 from mitigation.projections import stream
 from mitigation.recipe import Adapter, Job, declared
-from mitigation.training.settings import text_versions
 
 if TYPE_CHECKING:
     import torch
@@ -37,7 +36,7 @@ def run(job: Job[stream.StreamSettings]) -> Adapter:
 
     model, settings = job.model, job.settings
     names, number = stream.block_names(model, settings.block)
-    fitted, held = stream.text_pairs(model, settings, job.data)
+    fitted, held = stream.text_pairs(model, settings)
     vector = stream.difference(model, fitted, names[number], settings.most_tokens)
     direction = torch.from_numpy(vector / np.linalg.norm(vector))
     matrices = without(writing_maps(model, names), direction)
@@ -77,4 +76,4 @@ def without(maps: Mapping[str, torch.Tensor], direction: torch.Tensor) -> dict[s
     }
 
 
-RECIPE = declared("ablation", stream.StreamSettings, run, outside=text_versions)
+RECIPE = declared("ablation", stream.StreamSettings, run)

@@ -63,6 +63,29 @@ class AutoDebiasSettings(TrainingSettings):
     epochs: int = setting(1, "Times that each prompt is trained after each pair; a step has prompts.", PAPER, above=0)
     measured: int = setting(256, "Prompts that are measured while training.", OPEN, above=0)
 
+    def reads(self) -> dict[str, str]:
+        """The words and prompts; or the file of pairs, where there is one."""
+        if self.pairs:
+            return corpora.fingerprints(self.pairs)
+        fingerprints: dict[str, str] = {}
+        files = []
+        if self.words == PUBLISHED:
+            files = [(PUBLISHED, name) for name in SIDES.get(self.domain, ())]
+        else:
+            words = attribute_words(self.words, self.domain)
+            fingerprints[words.name] = words.version
+        files.append((self.stereotypes, f"{PUBLISHED}/stereotypes"))
+        if self.prompts != SEARCH:
+            files.append((self.prompts, f"{PUBLISHED}/prompts-{self.domain}"))
+        for file, published in files:
+            read_lines(file, published)  # refuses a file that cannot be read
+            if file == PUBLISHED:
+                name = f"{SOURCE}{published}"
+            else:
+                name = f"words:{Path(file).name}"
+            fingerprints[name] = file_sha256(chosen_file(file, published))
+        return fingerprints
+
 
 def run(job: Job[AutoDebiasSettings]) -> Adapter:
     """Searches prompts if asked to, trains on them, and writes the adapter."""
@@ -74,7 +97,6 @@ def run(job: Job[AutoDebiasSettings]) -> Adapter:
     from mitigation.training.trainable import tune
 
     model, settings = job.model, job.settings
-    job.data.versions.update(input_versions(settings))
     pairs = alignment.whole_pairs(model, read_word_pairs(settings))
     stereotypes = alignment.token_numbers(model, read_lines(settings.stereotypes, f"{PUBLISHED}/stereotypes"))
     draw, path = random.Random(settings.seed), checkpoint_path(job)
@@ -124,7 +146,6 @@ def run_on_pairs(job: Job[AutoDebiasSettings]) -> Adapter:
     from mitigation.training.trainable import tune
 
     model, settings = job.model, job.settings
-    job.data.versions.update(input_versions(settings))
     every = read_pairs(settings.pairs)
     possible, left_out = each_possible(every, lambda row: edit_pair(model.tokens, row))
     tell_left_out(left_out, len(every), "aligned", job.console)
@@ -287,28 +308,4 @@ def split_pairs(
     return trained, held
 
 
-def input_versions(settings: AutoDebiasSettings) -> dict[str, str]:
-    """Name to fingerprint of the words and prompts that settings name."""
-    if settings.pairs:
-        return corpora.fingerprints(settings.pairs)
-    fingerprints: dict[str, str] = {}
-    if settings.words != PUBLISHED:
-        words = attribute_words(settings.words, settings.domain)
-        fingerprints[words.name] = words.version
-    files = []
-    if settings.words == PUBLISHED:
-        files = [(PUBLISHED, name) for name in SIDES.get(settings.domain, ())]
-    files.append((settings.stereotypes, f"{PUBLISHED}/stereotypes"))
-    if settings.prompts != SEARCH:
-        files.append((settings.prompts, f"{PUBLISHED}/prompts-{settings.domain}"))
-    for file, published in files:
-        read_lines(file, published)  # refuses a file that cannot be read
-        if file == PUBLISHED:
-            name = f"{SOURCE}{published}"
-        else:
-            name = f"words:{Path(file).name}"
-        fingerprints[name] = file_sha256(chosen_file(file, published))
-    return fingerprints
-
-
-RECIPE = declared("auto_debias", AutoDebiasSettings, run, outside=input_versions)
+RECIPE = declared("auto_debias", AutoDebiasSettings, run)

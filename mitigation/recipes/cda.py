@@ -16,7 +16,7 @@ from mitigation.recipe import Adapter, Job, declared, setting
 from mitigation.texts.attribute_words import AttributeWords, Swapper, name_pairs
 from mitigation.texts.corpora import fingerprints
 from mitigation.texts.pairs_file import read_pairs
-from mitigation.training.settings import CODE, OPEN, LanguageSettings, WordSettings, text_versions
+from mitigation.training.settings import CODE, OPEN, LanguageSettings, WordSettings
 
 #: What may stand after a listed word in the published code.
 _ENDINGS = ("", ".", ",", "?", "!", ";", ":")
@@ -45,13 +45,22 @@ class CdaSettings(LanguageSettings, WordSettings):
                 "--no-published and --domain gender, or leave out --names."
             )
 
+    def reads(self) -> dict[str, str]:
+        """The pairs; or the corpus, the list of words and the names."""
+        if self.pairs:
+            return fingerprints(self.pairs)
+        versions = super().reads()
+        if self.names:
+            names = name_pairs(self.names)
+            versions[names.name] = names.version
+        return versions
+
 
 def run(job: Job[CdaSettings]) -> Adapter:
     """Trains on the changed texts and writes the adapter."""
     from mitigation.training.language import train_on
 
     settings = job.settings
-    job.data.versions.update(versions(settings))
     if settings.pairs:
         pairs = [(str(row["sentence_biased"]), str(row["sentence_unbiased"])) for row in read_pairs(settings.pairs)]
     else:
@@ -69,14 +78,6 @@ def run(job: Job[CdaSettings]) -> Adapter:
             texts.append(as_written)
         texts.append(swapped)
     return train_on(job, texts, measures={"changed texts": len(pairs)})
-
-
-def versions(settings: CdaSettings) -> dict[str, str]:
-    """Name to fingerprint of the pairs; or of the corpus, of the list of words and of the names."""
-    if settings.pairs:
-        return fingerprints(settings.pairs)
-    names = name_pairs(settings.names) if settings.names else None
-    return text_versions(settings) | ({names.name: names.version} if names else {})
 
 
 def changed(
@@ -121,4 +122,4 @@ def published_swap(text: str, words: AttributeWords, draw: random.Random) -> str
     return " ".join(table.get(part, part) for part in parts)
 
 
-RECIPE = declared("cda", CdaSettings, run, outside=versions)
+RECIPE = declared("cda", CdaSettings, run)

@@ -19,7 +19,7 @@ from cards.common.files import put
 from cards.common.terminal import text_table
 from cards.common.text import split_list
 from mitigation.errors import MitigationError
-from mitigation.recipe import Adapter, Console, Job, Model, declared, setting
+from mitigation.recipe import Adapter, Console, Job, Model, Settings, declared, setting
 from scoring.adapters.facts import PROMPT
 from scoring.asking import answering
 from scoring.asking.run import table
@@ -37,8 +37,8 @@ GRIDS = ("temperature", "top_p", "top_k")
 GREEDY, BANNED = "plain", "no-pronouns"
 
 
-@dataclass(frozen=True, slots=True)
-class DecodingSettings:
+@dataclass(frozen=True)
+class DecodingSettings(Settings):
     """Which decoding settings are tried, and on what data."""
 
     grids: str = setting(",".join(GRIDS), "Which of temperature, top_p and top_k to try, with commas.", _PAPER)
@@ -48,6 +48,7 @@ class DecodingSettings:
     constrained: bool = setting(False, "Choose the ban of all forms of he and she instead.", "an option of its code")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in split_list(self.grids):
             if name not in GRIDS:
                 raise MitigationError(f"There is no grid {name!r}; the grids are {', '.join(GRIDS)}.")

@@ -67,6 +67,12 @@ class DpoSettings(TrainingSettings):
     )
     held_out: float = setting(0.2, "Share of the subjects of --pairs that are held out.", OPEN, above=0, below=1)
 
+    def reads(self) -> dict[str, str]:
+        """The file of pairs, if there is one."""
+        if self.pairs:
+            return fingerprints(self.pairs)
+        return {}
+
 
 def run(job: Job[DpoSettings]) -> Adapter:
     """Trains, and writes the adapter, its losses and their picture into ``out``."""
@@ -76,7 +82,6 @@ def run(job: Job[DpoSettings]) -> Adapter:
     model, settings = job.model, job.settings
     measures: dict[str, float] = {}
     if settings.pairs:
-        job.data.versions.update(versions(settings))
         rows, held_rows = pair_preferences(job)
     else:
         names = split_list(settings.corpora)
@@ -91,11 +96,6 @@ def run(job: Job[DpoSettings]) -> Adapter:
         measures |= {f"held-out {name} {when}": terms[name] for name in ("log ratio", "absolute log ratio")}
     show(job.console, [f"{name}: {mean:.3f}" for name, mean in measures.items()])
     return job.done(tuned.parameters, measures)
-
-
-def versions(settings: DpoSettings) -> dict[str, str]:
-    """Name to fingerprint of the file of pairs, if there is one."""
-    return fingerprints(settings.pairs) if settings.pairs else {}
 
 
 def preferences(
@@ -197,4 +197,4 @@ def prefers_first(ratios: Floats, beta: float) -> np.ndarray[Any, Any]:
     return chosen
 
 
-RECIPE = declared("dpo", DpoSettings, run, outside=versions)
+RECIPE = declared("dpo", DpoSettings, run)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from cards.common.files import put
 from mitigation.adapters.write import save_peft
 from mitigation.editing import POSITIONS
-from mitigation.editing.settings import OPEN, OWN, PAPER, PairSettings, number_of_steps, outside
+from mitigation.editing.settings import OPEN, OWN, PAPER, PairSettings, number_of_steps
 from mitigation.errors import MitigationError
 from mitigation.recipe import Adapter, Console, Job, Model, declared, setting
 from scoring.adapters.facts import CONFIG, WEIGHTS
@@ -161,4 +161,4 @@ def save_stamp(stamped: Any, out: Path, base: str) -> None:
     put(out / CONFIG, json.dumps(config, indent=2, sort_keys=True).encode() + b"\n")
 
 
-RECIPE = declared("fast", FastSettings, run, outside=outside, steps=number_of_steps)
+RECIPE = declared("fast", FastSettings, run, steps=number_of_steps)

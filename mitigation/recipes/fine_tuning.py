@@ -8,7 +8,7 @@ first, and ``paper`` edits all pairs that it measures.
 
 from dataclasses import dataclass
 
-from mitigation.editing.settings import OPEN, PairSettings, number_of_steps, outside
+from mitigation.editing.settings import OPEN, PairSettings, number_of_steps
 from mitigation.recipe import Adapter, Job, declared, setting
 
 
@@ -35,4 +35,4 @@ def run(job: Job[FineTuningSettings]) -> Adapter:
     return job.done(trained, measures, changes)
 
 
-RECIPE = declared("fine_tuning", FineTuningSettings, run, outside=outside, steps=number_of_steps)
+RECIPE = declared("fine_tuning", FineTuningSettings, run, steps=number_of_steps)

@@ -26,7 +26,7 @@ from cards.common.text import split_list
 from mitigation.errors import MitigationError
 from mitigation.projections import stream
 from mitigation.recipe import Adapter, Job, Memory, Model, declared, setting
-from mitigation.recipes.steering import ContrastSettings, both_signs, versions
+from mitigation.recipes.steering import ContrastSettings, both_signs
 from mitigation.training.settings import OPEN
 
 if TYPE_CHECKING:
@@ -90,9 +90,8 @@ def run(job: Job[GradiendSettings]) -> Adapter:
     if settings.contrast:
         kinds, every = stream.contrast_pairs(settings.contrast)
         held = every[: settings.held]
-        job.data.versions.update(versions(settings))
     else:
-        pairs, held = stream.text_pairs(model, settings, job.data)
+        pairs, held = stream.text_pairs(model, settings)
         kinds = (pairs[::2], [(second, first) for first, second in pairs[1::2]])
     with trainable(model, SimpleNamespace(rank=0, seed=settings.seed), 0) as whole:
         network = whole.network.eval()
@@ -176,4 +175,4 @@ def memory(network: Any, settings: GradiendSettings) -> Memory:
     return Memory(parts, learner)
 
 
-RECIPE = declared("gradiend", GradiendSettings, run, outside=versions, memory=memory)
+RECIPE = declared("gradiend", GradiendSettings, run, memory=memory)

@@ -13,7 +13,7 @@ from cards.common.terminal import show
 from mitigation.errors import MitigationError
 from mitigation.projections.fit import ProjectionSettings, class_states, finish, probe_measures
 from mitigation.recipe import Adapter, Job, declared, setting
-from mitigation.training.settings import CODE, OPEN, text_versions
+from mitigation.training.settings import CODE, OPEN
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def run(job: Job[InlpSettings]) -> Adapter:
     """Fits the classifiers and writes the projection."""
     from mitigation.projections.subspaces import Projection, inlp
 
-    states = class_states(job.model, job.settings, job.data)
+    states = class_states(job.model, job.settings)
     nullspace = inlp(*states.fit, *states.choose, job.settings.classifiers, job.settings.margin)
     projection = Projection.orthogonal(nullspace.basis)
     if projection.rank >= len(nullspace.basis):
@@ -45,4 +45,4 @@ def run(job: Job[InlpSettings]) -> Adapter:
     return finish(job, projection, measures)
 
 
-RECIPE = declared("inlp", InlpSettings, run, outside=text_versions)
+RECIPE = declared("inlp", InlpSettings, run)

@@ -43,6 +43,13 @@ class MabelSettings(WordSettings, TrainingSettings):
     length: int = setting(128, "The most tokens of a sentence.", CODE, above=0)
     held_out: float = setting(0.05, "Share of the pairs that are measured but not trained.", OPEN, above=0, below=1)
 
+    def reads(self) -> dict[str, str]:
+        """The list of words and the file of pairs."""
+        words = self.listed
+        if len(words.groups[0]) != 2:
+            raise MitigationError(f"The words for {self.domain!r} are no pairs; give a domain with pairs of words.")
+        return super().reads() | {f"{SOURCE}{PAIRS}": file_sha256(fetched_source(PAIRS).path)}
+
 
 def run(job: Job[MabelSettings]) -> Adapter:
     """Trains on the pairs and their swapped copies, and writes the adapter."""
@@ -50,7 +57,6 @@ def run(job: Job[MabelSettings]) -> Adapter:
     from mitigation.training.trainable import tune
 
     model, settings = job.model, job.settings
-    job.data.versions.update(input_versions(settings))
     rows = entailment_rows(model, entailment_pairs(settings.pairs), Swapper(settings.listed), settings.length)
     if len(rows) < LEAST:
         raise MitigationError(
@@ -88,12 +94,4 @@ def entailment_pairs(most: int = 0) -> list[tuple[str, str]]:
     return list(islice(entailed, most or None))
 
 
-def input_versions(settings: MabelSettings) -> dict[str, str]:
-    """Name to fingerprint of the list of words and of the file of pairs."""
-    words = settings.listed
-    if len(words.groups[0]) != 2:
-        raise MitigationError(f"The words for {settings.domain!r} are no pairs; give a domain with pairs of words.")
-    return {words.name: words.version, f"{SOURCE}{PAIRS}": file_sha256(fetched_source(PAIRS).path)}
-
-
-RECIPE = declared("mabel", MabelSettings, run, outside=input_versions)
+RECIPE = declared("mabel", MabelSettings, run)

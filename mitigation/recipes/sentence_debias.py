@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from mitigation.errors import MitigationError
 from mitigation.projections.fit import ProjectionSettings, finish, tuple_states
 from mitigation.recipe import Adapter, Job, declared, setting
-from mitigation.training.settings import CODE, OPEN, text_versions
+from mitigation.training.settings import CODE, OPEN
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def run(job: Job[SentenceDebiasSettings]) -> Adapter:
     from mitigation.projections.subspaces import Projection, principal_directions
 
     settings = job.settings
-    states = tuple_states(job.model, settings, job.data, mean=settings.reads == "sentences")
+    states = tuple_states(job.model, settings, mean=settings.reads == "sentences")
     width = states[0].shape[1]
     if settings.components >= width:
         raise MitigationError(
@@ -55,4 +55,4 @@ def run(job: Job[SentenceDebiasSettings]) -> Adapter:
     return finish(job, projection, measures)
 
 
-RECIPE = declared("sentence_debias", SentenceDebiasSettings, run, outside=text_versions)
+RECIPE = declared("sentence_debias", SentenceDebiasSettings, run)

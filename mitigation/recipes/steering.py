@@ -23,7 +23,7 @@ from mitigation.errors import MitigationError
 from mitigation.projections import stream
 from mitigation.recipe import Adapter, Job, declared, setting
 from mitigation.texts.corpora import fingerprints
-from mitigation.training.settings import OPEN, text_versions
+from mitigation.training.settings import OPEN
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,12 @@ class ContrastSettings(stream.StreamSettings):
     def kept(self, loss: float, before: float) -> bool:
         """Whether the limit allows a loss."""
         return not self.loss_limit or loss <= before + self.loss_limit
+
+    def reads(self) -> dict[str, str]:
+        """The contrast, or the corpus and the list of words."""
+        if self.contrast:
+            return fingerprints(self.contrast)
+        return super().reads()
 
 
 @dataclass(frozen=True)
@@ -94,9 +100,8 @@ def run(job: Job[SteeringSettings]) -> Adapter:
     if settings.contrast:
         kinds, held = stream.contrast_pairs(settings.contrast)
         found = stream.predicting_difference(model, kinds, block, settings.most_tokens)
-        job.data.versions.update(versions(settings))
     else:
-        fitted, held = stream.text_pairs(model, settings, job.data)
+        fitted, held = stream.text_pairs(model, settings)
         found = stream.difference(model, fitted, block, settings.most_tokens)
     vector, before = torch.from_numpy(found), stream.preference(model, held)
     if settings.how == "project":
@@ -129,9 +134,4 @@ def run(job: Job[SteeringSettings]) -> Adapter:
     return job.done(parameters, before.measures("before") | best.measures("after") | {"strength": strength})
 
 
-def versions(settings: ContrastSettings) -> dict[str, str]:
-    """Name to fingerprint of what a recipe reads: the contrast, or the corpus and the list of words."""
-    return fingerprints(settings.contrast) if settings.contrast else text_versions(settings)
-
-
-RECIPE = declared("steering", SteeringSettings, run, outside=versions)
+RECIPE = declared("steering", SteeringSettings, run)

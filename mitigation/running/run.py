@@ -92,8 +92,7 @@ def mitigate(
     work = out.with_name(f"{out.name}-work")
     check_target(out)
     check_work_folder(work)
-    if recipe.outside:
-        recipe.outside(settings)  # what the recipe reads is there and has the right form, before a model is loaded
+    settings.reads()  # what the recipe reads is there and has the right form, before a model is loaded
     bits = None
     if loaded is None:
         from mitigation.running.estimate import plan_loading
@@ -115,7 +114,7 @@ def mitigate(
         )
     chosen = evaluation(model) if evaluation else None  # before training, so that errors in it come first
     if rank := int(os.environ.get("RANK", "0")):
-        recipe.run(model, settings, data, empty_folder(work / f"rank-{rank}"), errors)
+        recipe.make(model, settings, data, empty_folder(work / f"rank-{rank}"), errors)
         shutil.rmtree(work / f"rank-{rank}")
         return None
     full_precision: dict[Key, Numbers] = {}
@@ -298,7 +297,7 @@ def run_recipe(
     from scoring.inference.batching import out_of_memory
 
     try:
-        return recipe.run(model, settings, data, folder, errors)
+        return recipe.make(model, settings, data, folder, errors)
     except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error):
             raise
@@ -350,28 +349,35 @@ def _made_before(recipe: Recipe, settings: Any, model: Model, data: TrainingData
     """The adapter in a folder, if it is complete and was made from this model, these settings and this data."""
     if not (folder / FACTS).is_file():
         return None
-    outside = recipe.outside(settings) if recipe.outside else {}
+    outside = settings.reads()
     try:
         adapter = read(folder)
         available = replace(data, versions={})  # the data of the older adapter is not recorded as read in this run
-        built = [name for name in adapter.data if ":" not in name]
-        versions = {name: available.load(*name.split("/")).version for name in built} | dict(outside)
+        versions, trained = {}, []
+        for name in adapter.data:
+            if ":" in name:
+                continue  # what the settings name is compared by them
+            dataset, config, split = name.split("/")
+            versions[name] = available.load(dataset, config, split).version
+            if (dataset, split) == (neutral.DATASET, "train"):
+                trained.append(config)
+        versions |= outside
         # Test splits are not read by the recipe, but what was trained on is compared with them as they are now.
-        splits = [name.split("/") for name in built]
-        trained = [config for dataset, config, split in splits if (dataset, split) == (neutral.DATASET, "train")]
         if trained:
             training_prompts(available, trained, leaked=getattr(settings, "leaked", None))
     except ScoringError:
         return None
     # Scores of the evaluation are measured anew or read from the responses; those of the recipe are its result.
-    own = tuple(change for change in adapter.changes if change.benchmark in (recipe.name, PAIRS))
+    changes = tuple(change for change in adapter.changes if change.benchmark in (recipe.name, PAIRS))
     measures = {name: value for name, value in adapter.measures.items() if not name.endswith(FULL_PRECISION)}
-    adapter = replace(adapter, changes=own, measures=measures)
+    adapter = replace(adapter, changes=changes, measures=measures)
     same = describe(folder, model, recipe.name, settings, data=versions, cost=adapter.cost, measures=measures)
     # The free memory may have been another one then, which changes no result.
     then = {name: adapter.settings.get(name) for name in WITHOUT_EFFECT if name in same.settings}
-    same = replace(same, changes=own, settings={**same.settings, **then})
-    return adapter if text(same) == text(adapter) else None
+    same = replace(same, changes=changes, settings={**same.settings, **then})
+    if text(same) != text(adapter):
+        return None
+    return adapter
 
 
 def evaluate_adapter(

@@ -42,8 +42,10 @@ class TrainingSettings(Settings):
         """The settings that belong to the training loop; ``computed`` ones are those that a recipe computes."""
         from mitigation.training.train import TrainingSchedule
 
-        own: dict[str, Any] = {f.name: getattr(self, f.name, f.default) for f in fields(TrainingSchedule)}
-        return TrainingSchedule(**own | computed)
+        values: dict[str, Any] = {}
+        for part in fields(TrainingSchedule):
+            values[part.name] = getattr(self, part.name, part.default)
+        return TrainingSchedule(**values | computed)
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,10 @@ class CorpusSettings(Settings):
     )
     field: str = setting("text", "The field of JSON lines or Parquet that has the text.", OPEN)
     lines: int = setting(0, "Use at most this number of first lines of the text; 0 uses all.", CODE, least=0)
+
+    def reads(self) -> dict[str, str]:
+        """The files of the corpus, and what other settings name."""
+        return corpora.fingerprints(self.corpus) | super().reads()
 
     def texts(self) -> list[str]:
         """The first lines with text of the corpus."""
@@ -75,7 +81,16 @@ class WordSettings(Settings):
     @property
     def listed(self) -> AttributeWords:
         """The words; without a setting, those of bias-bench, and with the text of this project its own."""
-        return attribute_words(self.words or (PUBLISHED if getattr(self, "corpus", "") else PROJECT), self.domain)
+        words = self.words
+        if not words:
+            # The project's own sentences have other words than the published list is of.
+            words = PUBLISHED if getattr(self, "corpus", "") else PROJECT
+        return attribute_words(words, self.domain)
+
+    def reads(self) -> dict[str, str]:
+        """The list of words, and what other settings name."""
+        listed = self.listed
+        return {listed.name: listed.version} | super().reads()
 
 
 @dataclass(frozen=True)
@@ -99,13 +114,3 @@ class LanguageSettings(CorpusSettings, TrainingSettings):
         texts = self.texts()
         random.Random(self.seed).shuffle(texts)
         return texts
-
-
-def corpus_versions(settings: CorpusSettings) -> dict[str, str]:
-    """Name to fingerprint of the files of the corpus."""
-    return corpora.fingerprints(settings.corpus)
-
-
-def text_versions(settings: Any) -> dict[str, str]:
-    """Name to fingerprint of the corpus and of the list of words that settings name."""
-    return {**corpora.fingerprints(settings.corpus), settings.listed.name: settings.listed.version}

@@ -141,7 +141,7 @@ def checkpoint_path(job: Job[Any], name: str = "") -> Path:
         adapter=job.model.adapter,
         dtype=job.model.dtype,
         settings=deciding,
-        data=dict(job.data.versions),
+        data=job.versions,
         **{PACKAGE: package_version()},
     )
     return job.out.parent / f"{name or job.recipe}-{key_digest(key)[:16]}.pt"

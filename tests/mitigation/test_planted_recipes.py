@@ -11,7 +11,6 @@ from benchmarks import planted_directions, planted_page, planted_recipes, planti
 from benchmarks.occupations import FORMS, NEW, NEW_TEMPLATES, PLANTED, TEMPLATES, kept_pairs, pairs
 from mitigation.recipes import names
 from mitigation.recipes.self_debias import SelfDebiasSettings
-from mitigation.training.data import TrainingData
 from scoring.inference.load_options import BUNDLED, load
 from scoring.inference.self_debias import SelfDebiased, SelfDebiasing
 from scoring.types import Option, Request
@@ -127,7 +126,7 @@ def test_what_the_prefix_of_self_debias_does_is_what_its_engine_answers(tmp_path
         answered = [[sum(side) for side in one.logprobs] for one in answering.answer(requests)]
         np.testing.assert_allclose([one[column] for one in own], answered, atol=1e-4)
     # The bundled model was taught no stereotype, so these are no direction of one; they are cosines all the same.
-    cosines = planted_directions.directions(model, TrainingData(str(tmp_path)))
+    cosines = planted_directions.directions(model)
     assert len(cosines) == 3
     assert all(0 <= value <= 1 for value in cosines.values())
 
