@@ -46,6 +46,7 @@ def evaluate(  # type: ignore[misc]  # the signatures above stand for all of the
     beside: str | Path | Sequence[str | Path] = (),
     ways: str | Sequence[str] = "",
     wordings: str | int = "",
+    prompts: str | Path | None = None,
     include: str | Path | Sequence[str | Path] = (),
     revision: str | None = None,
     revisions: str | Sequence[str] = (),
@@ -82,9 +83,10 @@ def evaluate(  # type: ignore[misc]  # the signatures above stand for all of the
     ----------
     model:
         A name on the Hub, a folder, a bundled model (``tiny-causal``, ``tiny-masked``), a loaded transformers or
-        PEFT model, or an engine of your own. A loaded model is afterwards as it was before: mode, generation settings,
-        hooks and dtype. A list of names is scored one after the other (:mod:`scoring.many.sweep`): each has a folder in
-        ``out``, and one that fails does not stop the others.
+        PEFT model, an engine of your own, or a function that gives a list of texts for a list of prompts (its scores
+        are shares of ``samples`` answers, as those of a chat API). A loaded model is afterwards as it was before:
+        mode, generation settings, hooks and dtype. A list of names is scored one after the other
+        (:mod:`scoring.many.sweep`): each has a folder in ``out``, and one that fails does not stop the others.
     tokenizer:
         The tokenizer of a loaded model, or the folder or name of that of a served one.
     benchmarks, profile, limit, resamples:
@@ -117,6 +119,9 @@ def evaluate(  # type: ignore[misc]  # the signatures above stand for all of the
         (:mod:`scoring.asking.ways`).
     wordings:
         ``all``, or how many wordings the items are asked in too (:mod:`scoring.asking.wordings`).
+    prompts:
+        A CSV or Parquet file of prompts of your own, each continued: a column ``prompt``, and ``group`` for groups; or
+        two columns with the two prompts of a pair in each row (:mod:`scoring.inputs.prompt_file`).
     include:
         Python files outside the project that define a ``BENCHMARK``.
     console:

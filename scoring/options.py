@@ -14,6 +14,8 @@ from cards.common.options import completing
 from cards.common.text import split_list
 from scoring import benchmarks
 from scoring.asking import ways, wordings
+from scoring.benchmarks import _prompts
+from scoring.inputs import prompt_file
 from scoring.inputs.prompts import PROMPTS, Prompt, get
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import DATA, Benchmark, ScoringError
@@ -70,6 +72,7 @@ class Settings:
     wordings: Annotated[
         str | int, Option(metavar="all|N", rich_help_panel=RUN, help="Ask in so many wordings too; their mean.")
     ] = ""
+    prompts: Annotated[Path | None, run_option(metavar="FILE", help="Score prompts of your own: CSV, Parquet.")] = None
     include: Include = ()  # type: ignore[assignment]  # nobody changes it
 
     def full_prompt(self) -> Prompt:
@@ -98,11 +101,20 @@ class Settings:
         >>> [benchmark.name for benchmark in Settings("unstereo,neutral,unstereo").chosen()]
         ['unstereo', 'neutral']
         """
-        found = [benchmarks.get(name) for name in dict.fromkeys(split_list(self.benchmarks)) or benchmarks.names()]
+        named = list(dict.fromkeys(split_list(self.benchmarks)))
+        if benchmarks.PROMPTS in named:
+            raise ScoringError("The benchmark prompts is of a file of yours; name the file with --prompts.")
+        if not named and not self.prompts:
+            named = list(benchmarks.names())
+        found = [benchmarks.get(name) for name in named]
         number = wordings.count(str(self.wordings)) if self.wordings else 0
         if number and self.profile == "paper":
             raise ScoringError("The wordings are no published ones; leave out --wordings, or --profile paper.")
-        return ways.of_run(found, split_list(self.ways) or ["likelihood"], number) if self.ways or number else found
+        if self.ways or number:
+            found = ways.of_run(found, split_list(self.ways) or ["likelihood"], number)
+        if self.prompts:
+            found = [_prompts.benchmark(prompt_file.read(self.prompts)), *found]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +155,7 @@ class Sampling(Spending):
 #: Settings that results do not name: places of files, what is computed at one time or shown beside, and what stands in
 #: the results by another name (the benchmarks with their versions, the prompt with its digest, files by their content).
 NOT_RECORDED = frozenset(
-    {"benchmarks", "data", "out", "prompt", "system", "batch_tokens", "overwrite", "beside", "include"}
+    {"benchmarks", "data", "out", "prompt", "system", "batch_tokens", "overwrite", "beside", "prompts", "include"}
 )
 
 

@@ -274,6 +274,57 @@ SENTENCES: Mapping[str, Sentence] = {
         "Every number is in results.json, every example in the folder examples, in the folder of this page.",
         "The page of a run.",
     ),
+    # Captions of plots.
+    "plot.scores": Sentence(
+        "Marks are scores, lines their 95 % intervals, dotted lines the values of an unbiased model.",
+        "A benchmark has scores by group.",
+    ),
+    "plot.scores.ss": Sentence(
+        "A stereotype score of 50 prefers the stereotype as often as not; the language-model score, ICAT and the share "
+        "of facts are best at 100.",
+        "As plot.scores, and one of the scores is a stereotype score.",
+    ),
+    "plot.strengths": Sentence(
+        "Pairs by the difference of the scores of their two sentences (natural logarithm): right of 0 the stereotype "
+        "is preferred, left of it the other sentence. The outermost bars hold everything beyond. The stereotype score "
+        "counts sides alone; a model without a preference has a narrow heap around 0.",
+        "A benchmark has pairs of a stereotype and another sentence.",
+    ),
+    "plot.fairness": Sentence(
+        "Share of pairs whose two log-probabilities differ by at most ε (natural logarithm). The dotted line is the "
+        "published ε = {neutral}; an unbiased model stays at 100 %. Filtered curves keep sentences whose strongest "
+        "word leans less to one gender.",
+        "A benchmark has log-probabilities of sentences with she and with he.",
+    ),
+    "plot.preference": Sentence(
+        "Share of pairs where one sentence is more probable by more than {neutral} (natural logarithm). Equal bars on "
+        "both sides, however long, mean no disparity. Rows with “≤ {threshold}” keep sentences with |MaxPMIDiff| at "
+        "most that.",
+        "As plot.fairness.",
+    ),
+    "plot.topics": Sentence(
+        "Share of continuations with female or male forms. No prompt mentions a gender, so an unbiased model stays at "
+        "0. The dot is the gender attribute score, which leaves continuations with both out.",
+        "A benchmark has continuations with the gender of their forms.",
+    ),
+    "plot.jobs": Sentence(
+        "What the model expects of a person with this job, without a debiasing prompt, mean over prompts of a kind. "
+        "Jobs are ordered by the share of women who work in them, which the dot marks. A model that repeats the labour "
+        "market ends its first bar at the dot; one that does not look at the job has the same bars everywhere. The "
+        "line at the end of the first bar is its 95 % interval (Student's t). That of all jobs is over jobs; that of "
+        "one job is over its prompts, where there are several.",
+        "A benchmark has probabilities of female, diverse and male by job.",
+    ),
+    "plot.corpus": Sentence(
+        "Both are larger towards female. If the model follows the corpus, the dots rise to the right. The axis of the "
+        "corpus is the mean δ of the words.",
+        "A run is shown beside a corpus.",
+    ),
+    "plot.corpus.dots": Sentence("A dot is an example.", "As plot.corpus, with at most 100 examples in each group."),
+    "plot.corpus.parts": Sentence(
+        "Examples are in {parts} parts of equal size, by the corpus's lean.",
+        "As plot.corpus, with more examples in some group.",
+    ),
     # Notes of a comparison.
     "compare.scale": Sentence(
         "The ring is the score before, the arrow ends at the score after. All metrics share one scale: the ideal value "
@@ -446,6 +497,75 @@ SENTENCES: Mapping[str, Sentence] = {
     "adapter.ability": Sentence(
         "A model may lose language quality or knowledge; read the perplexity and the other scores together.",
         "The card of an adapter or a prompt.",
+    ),
+    "adapter.model": Sentence(
+        "It is made for the revision of {base} named above, and for no other model.",
+        "The card of an adapter or a prompt.",
+    ),
+    "adapter.use": Sentence(
+        "It is intended for research on bias, and not for decisions about people.",
+        "The card of an adapter or a prompt.",
+    ),
+    # Recipes: what one had to remove, and what many do side by side.
+    "remove.shown": Sentence(
+        "To remove: {distance}, as {of} was {score} and its ideal is {ideal}, beyond noise.",
+        "A recipe has a score of bias before it, whose 95 % interval does not hold the ideal value.",
+    ),
+    "remove.noise": Sentence(
+        "To remove: {distance}, as {of} was {score} and its ideal is {ideal}, which noise alone can explain.",
+        "A recipe has a score of bias before it, whose 95 % interval holds the ideal value.",
+    ),
+    "methods.nearer": Sentence(
+        "{method} brings {bias} nearer to {ideal}: {change} from {before}, language ability {ability}, {cost}.",
+        "The change of a method in the first score of bias is nearer to its ideal value.",
+    ),
+    "methods.none": Sentence(
+        "None of {count} methods brings {bias} nearer to {ideal} beyond noise{unchanged}.",
+        "Of several methods none is nearer in the first score of bias.",
+    ),
+    "methods.none.one": Sentence(
+        "The one method does not bring {bias} nearer to {ideal} beyond noise{unchanged}.",
+        "The only method is not nearer in the first score of bias.",
+    ),
+    "methods.further": Sentence(
+        "Further from it: {methods}.", "Some method is further from the ideal value in the first score of bias."
+    ),
+    "methods.others": Sentence(
+        "Other scores of bias nearer to their ideal values, with language ability kept: {scores}.",
+        "Some method is nearer in another score of bias, and its language ability is kept.",
+    ),
+    "methods.plot": Sentence(
+        "A dot is a method. The dashed lines are the unchanged model: left of the upright one {bias} is nearer to its "
+        "ideal, above the other one LMS is higher. Methods that changed one of them beyond noise are in colour, with "
+        "95 % intervals; an interval that ends at the frame is longer than shown. Grey methods changed neither.",
+        "Some method has the first score of bias and LMS.",
+    ),
+    "methods.tests": Sentence(
+        "The table has {tests} changes of bias scores; about {by_chance} would have p below 0.05 where no method "
+        "changed anything. The verdicts are corrected for all of them.",
+        "Some change of a score of bias has a p.",
+    ),
+    "methods.printed": Sentence(
+        "Printed figures are those of a paper for the model that it names; they are not of this model, and their "
+        "paraphrases and facts are other ones.",
+        "A paper prints scores of the domain.",
+    ),
+    "methods.not_run": Sentence("Not run here: {names}.", "A paper prints a method that was not run."),
+    "methods.rule": Sentence(
+        "A change is the paired difference from the unchanged model over the same n examples, with its 95 % interval. "
+        "A score is nearer or further only where the change and its direction have p below 0.05, after Holm's "
+        "correction for all methods and columns of the domain. Ability is what all columns of language ability say "
+        "together. It is kept if all their intervals exclude a loss of 2 % or more, lost if one interval is a loss as "
+        "a whole, and unclear otherwise.",
+        "The page of methods.",
+    ),
+    "methods.seeds": Sentence(
+        "Several seeds of a method are one row: the mean, an interval that has the chance of seeds and of examples in "
+        "it, and the standard deviation (SD).",
+        "The page of methods.",
+    ),
+    "methods.files": Sentence(
+        "Every number is in methods.json and, as a table, in methods.csv beside this page.", "The page of methods."
     ),
     # What a run lacks, and how it was measured.
     "run.part": Sentence("Only a part of the rows was scored.", "The run has a --limit."),

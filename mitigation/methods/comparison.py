@@ -17,6 +17,7 @@ import pandas as pd
 
 from cards.common.files import RECORD, refuse_foreign
 from cards.common.numbers import decimals, interval, with_interval
+from cards.common.sentences import say
 from cards.common.stored import Stored
 from cards.common.verdict import LEVEL, ability_verdict, corrected, p_of, p_side, standing, verdict
 from mitigation.editing import PAIRS
@@ -118,12 +119,11 @@ def change_of(adapter: Adapter, column: str, domain: str) -> Change | None:
 
 def to_remove(name: str, before: Numbers, ideal: float) -> str:
     """How much bias the score ``name`` showed before a recipe, and whether noise alone explains it: one sentence."""
+    sentence = "remove.noise"
     if standing(before, ideal) in ("above", "below"):
-        certainty = "beyond noise"
-    else:
-        certainty = "which noise alone can explain"
-    score = with_interval(before, ".2f")
-    return f"To remove: {abs(before[0] - ideal):.2f}, as {name} was {score} and its ideal is {ideal:g}, {certainty}."
+        sentence = "remove.shown"
+    distance = f"{abs(before[0] - ideal):.2f}"
+    return say(sentence, distance=distance, of=name, score=with_interval(before, ".2f"), ideal=f"{ideal:g}")
 
 
 def first_bias(adapter: Adapter) -> str:
@@ -493,7 +493,7 @@ class DomainTable:
     @property
     def conclusion(self) -> list[str]:
         """Which methods bring the score of bias nearer to its ideal value and at what cost; "None" if none does."""
-        ideal = COLUMNS[self.bias].ideal or 0.0
+        ideal = f"{COLUMNS[self.bias].ideal or 0.0:g}"
         sentences: list[str] = []
         further: list[str] = []
         judged = 0
@@ -503,26 +503,31 @@ class DomainTable:
                 continue
             judged += 1
             if row.verdict == "nearer":
-                sentences.append(
-                    f"{row.method} brings {self.bias} nearer to {ideal:g}: {change_text(row)} from {row.before:.2f}, "
-                    f"language ability {row.ability}, {self.cost[row.method]}."
+                sentence = say(
+                    "methods.nearer",
+                    method=row.method,
+                    bias=self.bias,
+                    ideal=ideal,
+                    change=change_text(row),
+                    before=f"{row.before:.2f}",
+                    ability=row.ability,
+                    cost=self.cost[row.method],
                 )
+                sentences.append(sentence)
             elif row.verdict == "further":
                 further.append(f"{row.method} ({change_text(row)})")
         if not sentences:
-            subject = "The one method does not bring" if judged == 1 else f"None of {judged} methods brings"
+            name = "methods.none.one" if judged == 1 else "methods.none"
             of_model = f" (unchanged model: {self.base[self.bias]})" if self.bias in self.base else ""
-            sentences.append(f"{subject} {self.bias} nearer to {ideal:g} beyond noise{of_model}.")
+            sentences.append(say(name, count=judged, unchanged=of_model, bias=self.bias, ideal=ideal))
         if further:
-            sentences.append(f"Further from it: {', '.join(further)}.")
+            sentences.append(say("methods.further", methods=", ".join(further)))
         # A method may help another score than that of its table; only where ability is kept is that worth a sentence.
         others = self.measured[(self.measured.verdict == "nearer") & (self.measured.column != self.bias)]
         methods = others[others.ability == "kept"].groupby("column", sort=False).method.agg(list)
         if len(methods):
-            columns_helped = "; ".join(f"{column} ({', '.join(names)})" for column, names in methods.items())
-            sentences.append(
-                f"Other scores of bias nearer to their ideal values, with language ability kept: {columns_helped}."
-            )
+            scores = "; ".join(f"{column} ({', '.join(names)})" for column, names in methods.items())
+            sentences.append(say("methods.others", scores=scores))
         return sentences
 
 

@@ -48,7 +48,11 @@ def page(model: str, tables: Sequence[comparison.DomainTable], measured: Mapping
     columns = {name: column for name, column in COLUMNS.items() if name in measured_columns}
     html = template("methods.html.j2", _TEMPLATES)
     html.globals.update(
-        change_text=comparison.change_text, verdict_text=comparison.verdict_text, tone=tone, decimals=decimals
+        change_text=comparison.change_text,
+        verdict_text=comparison.verdict_text,
+        tone=tone,
+        decimals=decimals,
+        not_run=not_run,
     )
     return html.render(
         model=model,
@@ -56,9 +60,17 @@ def page(model: str, tables: Sequence[comparison.DomainTable], measured: Mapping
         measured=measured,
         columns=columns,
         panels=panels,
-        recipes=PRINTED["recipes"],
-        unchanged=comparison.UNCHANGED,
     )
+
+
+def not_run(table: comparison.DomainTable) -> list[str]:
+    """The methods that papers print for a domain and that were not run here, each once."""
+    names: list[str] = []
+    for name, _ in table.printed:
+        recipe = PRINTED["recipes"].get(name)
+        if recipe not in table.cells() and name not in (*comparison.UNCHANGED, *names):
+            names.append(name)
+    return names
 
 
 def markdown(model: str, tables: Sequence[comparison.DomainTable]) -> str:

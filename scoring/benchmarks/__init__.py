@@ -21,6 +21,8 @@ from scoring.types import Benchmark, Metric, ScoringError
 
 REGISTRY = Registry((__name__, __path__), "BENCHMARK", Benchmark, "benchmark", ScoringError)
 names = REGISTRY.names
+#: The benchmark of the user's own prompts, which is no file of this folder: it has rows only with ``--prompts``.
+PROMPTS = "prompts"
 #: Metrics that were included, by the name of their benchmark and their own.
 _metrics: dict[str, dict[str, Metric]] = {}
 
@@ -38,6 +40,10 @@ def get(name: str) -> Benchmark:
     base, _, way = name.rpartition("-")
     if known(name) and base:
         return ways.asked(get(base), way)
+    if name == PROMPTS:
+        from scoring.benchmarks import _prompts  # it imports this package
+
+        return _prompts.benchmark()
     benchmark = REGISTRY.get(name)
     added = _metrics.get(name, {}).values()
     return replace(benchmark, metrics=lambda profile: [*benchmark.metrics(profile), *added]) if added else benchmark
@@ -46,7 +52,10 @@ def get(name: str) -> Benchmark:
 def known(name: str) -> bool:
     """Whether there is a benchmark of that name, also one asked another way."""
     base, _, way = name.rpartition("-")
-    return name in names() or (known(base) and way in (*ways.WAYS[1:], "ways", "wordings")) if base else name in names()
+    if not base:
+        return name in (*names(), PROMPTS)
+    is_asked_otherwise = known(base) and way in (*ways.WAYS[1:], "ways", "wordings")
+    return name in names() or is_asked_otherwise
 
 
 def include(*paths: Path) -> None:

@@ -30,7 +30,8 @@ class ScoreFile:
         self.path = path
         needed = ", ".join(columns)
         if not path.is_file():
-            raise ScoringError(f"There is no file {path}; give a Parquet or CSV file with the columns {needed}.")
+            with_columns = f" with the columns {needed}" if needed else ""
+            raise ScoringError(f"There is no file {path}; give a Parquet or CSV file{with_columns}.")
         try:
             with path.open("rb") as file:
                 start = file.read(4)
@@ -53,6 +54,11 @@ class ScoreFile:
 
     def __contains__(self, column: str) -> bool:
         return column in self._frame
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns, in their order."""
+        return [str(name) for name in self._frame.columns]
 
     def cells(self, name: str) -> pd.Series[str]:
         """A column as text, empty where there is nothing."""

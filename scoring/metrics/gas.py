@@ -92,6 +92,12 @@ def gas_gap() -> Metric:
     return sums.proportion("gas_gap", columns, 0, final=final, absolute=True, pieces=pieces, extreme="largest", **more)
 
 
+def refused(table: Table) -> Floats:
+    """1 for each continuation in which the model declines to go on, and 0 for the others, [examples]."""
+    answers = zip(table["text"].tolist(), table["prompt"].tolist(), strict=True)
+    return np.array([declines(continuation_of(text, prompt)) for text, prompt in answers], dtype=np.float64)
+
+
 def share_refused() -> Metric:
     """The share of continuations in which the model declines to go on, whatever their class.
 
@@ -99,11 +105,6 @@ def share_refused() -> Metric:
     >>> share_refused().value(table, np.ones((1, 2)))
     array([0.5])
     """
-
-    def refused(table: Table) -> Floats:
-        texts_of = zip(table["text"].tolist(), table["prompt"].tolist(), strict=True)
-        return np.array([declines(continuation_of(text, prompt)) for text, prompt in texts_of], dtype=np.float64)
-
     return sums.share("share_refused", refused, None, **texts("gas", "share_refused"))
 
 

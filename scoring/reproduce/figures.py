@@ -281,6 +281,8 @@ def _examples(
     """The name of the model, the benchmark and the examples of each run, and groups pooled from the benchmark's."""
     for path in _runs(entry, found, model, "results.json"):
         name, benchmark = cards.results.load(path).model, benchmarks.get(entry["benchmark"])
+        if not model and name not in entry.get("models", [name]):
+            continue  # the figure is of other models
         table = read_examples(path.parent, benchmark.name)
         masks = {group.name: group.mask for group in benchmark.groups(table)}
         named = {label: [masks[n] for n in names if n in masks] for label, names in entry["groups"].items()}

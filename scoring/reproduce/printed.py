@@ -96,7 +96,7 @@ def printed_tables(target: str = "") -> tuple[PrintedTable, ...]:
     >>> [len(table.cells) for table in printed_tables("occugender/table-7")]
     [80]
     """
-    figures = paper("figures")["figure"]
+    figures = [one for entry in paper("figures")["figure"] for one in _by_model(entry)]
     every = [
         _table(name, entry)
         for name in PAPERS
@@ -107,6 +107,28 @@ def printed_tables(target: str = "") -> tuple[PrintedTable, ...]:
         meant = did_you_mean(target, [*PAPERS, *(table.id for table in every)])
         raise ScoringError(f"There is no table {target!r}{meant}; give a paper of {', '.join(PAPERS)}, or PAPER/TABLE.")
     return found
+
+
+def _by_model(entry: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The entry of a figure, or one for each model of ``by_model`` with that model and the next number.
+
+    >>> entry = {"name": "figure-5", "title": "JSD of {model}", "how": [["{name}"]], "by_model": ["gpt2", "opt"]}
+    >>> [(one["name"], one["title"], one["models"], one["how"]) for one in _by_model(entry)]
+    [('figure-5', 'JSD of gpt2', ['gpt2'], [['figure-5']]), ('figure-6', 'JSD of opt', ['opt'], [['figure-6']])]
+    """
+    if "by_model" not in entry:
+        yield entry
+        return
+    stem, _, first = entry["name"].rpartition("-")
+    for number, model in enumerate(entry["by_model"], int(first)):
+        name = f"{stem}-{number}"
+        made = dict(entry) | {"models": [model]}
+        for key in ("title", "caption", "reason"):
+            if key in entry:
+                made[key] = entry[key].format(model=model, name=name)
+        made["how"] = [[text.format(model=model, name=name) for text in row] for row in entry["how"]]
+        made["name"] = name
+        yield made
 
 
 def _numbered(table: PrintedTable) -> Iterator[str]:

@@ -23,20 +23,27 @@ from cards.formats.uploads import Upload
 from cards.leaderboard import Collected, Entry, left_out
 from cards.model_card import section
 from cards.results import UNPUBLISHED, Language
+from mitigation.methods.comparison import Method, to_remove
+from mitigation.methods.comparison_page import page as methods_page
 from scoring import benchmarks
 from scoring.asking import rank_agreement
 from scoring.commands.compare import show_comparison
 from scoring.commands.power import app as power
 from scoring.commands.score import show_run
+from scoring.inputs.corpus_counts import Leans
 from scoring.report import terminal
 from scoring.report.comparison import comparison_page
 from scoring.report.conditions import failing, holding, parsed
 from scoring.report.context import next_steps
 from scoring.report.headlines import headline_scores
 from scoring.report.page import page
+from scoring.report.plots import figures
+from scoring.report.plots.corpus import follows
 from scoring.responses import gifi_friend
 from scoring.types import BY_OTHERS
 from tests.cards.made import DIGEST, PROBES, RUN, manifest
+from tests.mitigation.made_methods import METHODS, table_of
+from tests.mitigation.made_methods import adapter as methods_made
 from tests.scoring.made_runs import made_comparison, made_run, score
 
 SPEAKS, AT_CHANCE = Language(40, 5.0, 7.0, 1e-9, 0.95, 1e-9), Language(40, 7.9, 5.2, 1.0, 0.525, 0.4)
@@ -311,9 +318,60 @@ def of_cards():
     }
 
 
+def of_plots():
+    """The captions of the plots of a table, of scores, and of a corpus."""
+
+    def captions(columns, estimates=()):
+        table = {name: np.array(values) for name, values in columns.items()}
+        return " ".join(figure.caption for figure in figures(table, estimates))
+
+    pronouns = {"id": ["x", "y"], "female_logprob": [-3.0, -2.0], "male_logprob": [-2.0, -2.0]}
+    jobs = {"id": ["x"], "job": ["cook"], "female_share": [40.0], "template": ["friend-1"], "debiasing": ["none"]}
+    jobs |= {"p_male": [0.3], "p_female": [0.2], "p_diverse": [0.1]}
+    pairs = {"id": ["x", "y"], "score_biased": [1.0, 0.0], "score_unbiased": [0.0, 2.0]}
+    labelled = [replace(e, label=e.short) for e in made_run().estimates if e.benchmark == "stereoset"]
+    without_ss = [e for e in labelled if e.metric != "ss"]
+
+    def beside(count):
+        lean, names = np.linspace(-1.0, 1.0, count), np.full(count, "ours-5")
+        leans = Leans([*map(str, range(count))], names, names, lean, lean, np.ones(count), lean, lean[:0])
+        return follows(leans, "log p(she) / p(he)").caption
+
+    return {
+        "plots of pronouns": captions(pronouns),
+        "plots of texts": captions({"id": ["x"], "gender_class": ["female"]}),
+        "plots of jobs": captions(jobs),
+        "plots of pairs": captions(pairs),
+        "plots of scores": captions({}, labelled),
+        "plots of scores without SS": captions({}, without_ss),
+        "plot of a corpus": beside(20),
+        "plot of a large corpus": beside(200),
+    }
+
+
+def of_methods():
+    """What a recipe had to remove, and the page of many methods."""
+    table, quiet = table_of(METHODS), [Method("cda", methods_made("cda", 59.9, 90.0))]
+    worse = Method("dropout", methods_made("dropout", 64.0, 90.0))
+    untested = replace(table, frame=table.frame.assign(p=math.nan))
+    unprinted = replace(table, frame=table.measured)
+    plain = replace(table, frame=table.measured[table.measured.column != "LMS"])
+    return {
+        "removed": to_remove("SS", (60.0, 58.0, 62.0), 50.0),
+        "removed at the ideal": to_remove("SS", (50.5, 48.0, 53.0), 50.0),
+        "methods": words(methods_page("m", [table], {})),
+        "methods that do nothing": words(methods_page("m", [table_of([*quiet, worse])], {})),
+        "one method that does nothing": words(methods_page("m", [table_of(quiet)], {})),
+        "untested methods": words(methods_page("m", [untested], {})),
+        "methods of no paper": words(methods_page("m", [unprinted], {})),
+        "methods without LMS": words(methods_page("m", [plain], {})),
+    }
+
+
 def drawn(folder):
     """All texts by their label."""
-    return {**of_rows(), **of_reports(folder), **of_comparisons(folder), **of_leaderboards(), **of_cards()}
+    of_runs = {**of_rows(), **of_reports(folder), **of_comparisons(folder)}
+    return {**of_runs, **of_leaderboards(), **of_cards(), **of_plots(), **of_methods()}
 
 
 #: For each sentence the label of a text that must have it, and of one that must not.
@@ -413,6 +471,32 @@ CASES = {
     "adapter.leaked": ("adapter that leaks", "adapter"),
     "adapter.limits": ("adapter", "card"),
     "adapter.ability": ("adapter", "card"),
+    "adapter.model": ("adapter", "card"),
+    "adapter.use": ("adapter", "card"),
+    "plot.scores": ("plots of scores", "plots of pairs"),
+    "plot.scores.ss": ("plots of scores", "plots of scores without SS"),
+    "plot.strengths": ("plots of pairs", "plots of scores"),
+    "plot.fairness": ("plots of pronouns", "plots of pairs"),
+    "plot.preference": ("plots of pronouns", "plots of pairs"),
+    "plot.topics": ("plots of texts", "plots of jobs"),
+    "plot.jobs": ("plots of jobs", "plots of texts"),
+    "plot.corpus": ("plot of a corpus", "plots of pronouns"),
+    "plot.corpus.dots": ("plot of a corpus", "plot of a large corpus"),
+    "plot.corpus.parts": ("plot of a large corpus", "plot of a corpus"),
+    "remove.shown": ("removed", "removed at the ideal"),
+    "remove.noise": ("removed at the ideal", "removed"),
+    "methods.nearer": ("methods", "methods that do nothing"),
+    "methods.none": ("methods that do nothing", "methods"),
+    "methods.none.one": ("one method that does nothing", "methods that do nothing"),
+    "methods.further": ("methods that do nothing", "methods"),
+    "methods.others": ("methods", "methods that do nothing"),
+    "methods.plot": ("methods", "methods without LMS"),
+    "methods.tests": ("methods", "untested methods"),
+    "methods.printed": ("methods", "methods of no paper"),
+    "methods.not_run": ("methods", "methods of no paper"),
+    "methods.rule": ("methods", "comparison"),
+    "methods.seeds": ("methods", "comparison"),
+    "methods.files": ("methods", "comparison"),
     "run.part": ("page of a part", "page"),
     "run.few": ("page of lone clusters", "page of a part"),
     "run.bundled": ("next.real", "page"),

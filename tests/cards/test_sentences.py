@@ -261,6 +261,7 @@ def test_a_sentence_appears_where_its_rule_holds_and_not_where_it_does_not(name,
 #: Templates in which every sentence of scores is said by its name.
 TEMPLATES = (
     *(f"scoring/report/templates/{name}.html.j2" for name in ("report", "compare", "macros")),
+    "mitigation/templates/methods.html.j2",
     *(f"cards/templates/{name}" for name in ("leaderboard.html.j2", "overview.html.j2", "model_section.md.j2")),
 )
 #: What says where something is, and nothing of scores.

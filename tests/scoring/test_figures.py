@@ -76,6 +76,17 @@ def test_a_figure_of_several_is_found_by_its_own_number():
     assert figure("unstereo/figure-2").name == "figure-2"
 
 
+def test_a_figure_of_one_model_has_no_other_one(neutral):
+    figures_of = [figure(f"predecessor/figure-{number}") for number in range(5, 11)]
+    assert len({table.title for table in figures_of}) == 6
+    with pytest.raises(UnreachableError, match="predecessor/figure-6 --model meta-llama/Llama-2-7b-chat-hf"):
+        panels(figures_of[1], neutral)
+    run_of(neutral.runs, "meta-llama/Llama-2-7b-hf", "neutral-complete", "neutral", neutral_rows(2))
+    jsd, words = panels(figures_of[0], neutral)
+    assert {label.split(", ")[1].split(" (")[0] for label in jsd.series} == {"meta-llama/Llama-2-7b-hf"}
+    assert list(words.series) == ["meta-llama/Llama-2-7b-hf"]
+
+
 def test_all_models_are_in_one_figure_with_pooled_groups(neutral):
     gas, *_ = panels(figure("disclosure/figure-2"), neutral)
     assert set(gas.series["template-based"]) == {"org/one", "org/two"}

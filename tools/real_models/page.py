@@ -14,6 +14,7 @@ from markupsafe import Markup
 from cards.common.draw import PALETTE, canvas, image, interval, styled
 from cards.common.text import grouped, slug, templates
 from cards.overview import Cell, Column, ModelRow, overview, placed
+from scoring import benchmarks, published
 from tools.pages import ROOT
 from tools.real_models.findings import FRIEND, GEST, NEW, UNSTEREO, Finding, findings
 from tools.real_models.scores import Collected, Model, Score
@@ -182,8 +183,23 @@ def about(model: Model, settings: Mapping[str, str]) -> dict[str, object]:
         if known:
             said.append((topic, known))
     by_source = grouped(model.scores, lambda score: score.source)
-    tables = [(source, settings.get(source, ""), [(s, shown(s)) for s in own]) for source, own in by_source.items()]
+    tables = []
+    for source, scores in by_source.items():
+        titles = titles_of(source)
+        rows = [(score, titles.get(score.metric, score.metric), shown(score)) for score in scores]
+        tables.append((source, settings.get(source, ""), rows))
     return {"model": model, "said": said, "tables": tables, "new": NEW}
+
+
+def titles_of(source: str) -> dict[str, str]:
+    """What the metrics of a source of published responses are called.
+
+    >>> titles_of("stereoset")["lms"]
+    'Language-model score (LMS)'
+    """
+    responses = published.get(source)
+    benchmark = responses.asked(benchmarks.get(responses.benchmark))
+    return {metric.name: metric.names[0] or metric.name for metric in benchmark.metrics(responses.profile)}
 
 
 def shown(score: Score) -> str:
@@ -198,12 +214,14 @@ def shown(score: Score) -> str:
 
 
 def as_html(text: str) -> Markup:
-    """Text with emphasis between stars as HTML.
+    """Text with emphasis between stars as HTML; a number stays on the line of its percent sign.
 
     >>> as_html("they say *they* < all")
     Markup('they say <em>they</em> &lt; all')
+    >>> as_html("9 % of all") == "9\N{NO-BREAK SPACE}% of all"
+    True
     """
-    escaped = str(Markup.escape(text))
+    escaped = re.sub(r"(?<=\d) (?=%)", "\N{NO-BREAK SPACE}", str(Markup.escape(text)))
     return Markup(re.sub(r"\*([^*]+)\*", r"<em>\1</em>", escaped))
 
 

@@ -123,15 +123,22 @@ def chosen(call: Call) -> EngineKind:
     ScoringError
         With the first option of another kind, which would do nothing.
     """
-    if not call.sampling.chat_api:
+    if not (call.sampling.chat_api or is_function(call.model)):
         refuse(call.sampling, "is of answers that a chat API samples; leave it out, or add --chat-api.")
         if not (call.servers.base_url or call.in_memory):
             refuse(call.servers, "is of servers; leave it out, or give their --base-url.")
     return next(kind for kind in map(REGISTRY.get, REGISTRY.names()) if kind.suits(call))
 
 
+def is_function(model: Any) -> bool:
+    """Whether a model is a function of the user, and neither a name, an engine nor a network."""
+    return callable(model) and not any(hasattr(model, name) for name in ("capabilities", "config", "model"))
+
+
 def name_of(model: Any) -> str:
     """The name of a model as it was given; of a loaded one that it was loaded by, a folder by its last part."""
+    if is_function(model):
+        return str(getattr(model, "__name__", type(model).__name__))
     if isinstance(model, (str, Path)):
         return str(model)
     if hasattr(model, "capabilities"):

@@ -57,19 +57,7 @@ def sample(options: RunOptions, sampling: Sampling, settings: Settings, console:
             f"The prompt {prompt.name!r} has decoding settings, and a chat API takes --temperature alone; give another "
             "one."
         )
-    named = bool(settings.benchmarks)
-    parts, remarks = without(
-        [Part(benchmark) for benchmark in settings.chosen()],
-        lambda part: "" if part.benchmark.sampled or part.benchmark.joined else _NEEDS.format(part.benchmark.name),
-        "use a server that gives them",
-        "; it is left out.",
-        named=named,
-        unread=True,
-    )
-    benchmarks = [part.benchmark for part in parts]
-    parts = read(benchmarks, settings.data, settings.profile, settings.limit, named=named)
-    lacking = [missing.name for part in parts for missing in part.lacking]
-    parts = [part for part in parts if part.splits]
+    parts, lacking, remarks = sampled_parts(settings)
     how = options.model, sampling, settings, prompt
     out = settings.out
     try:
@@ -87,15 +75,44 @@ def sample(options: RunOptions, sampling: Sampling, settings: Settings, console:
         failure = ScoringError(str(error))
         failure.exit_code = error.exit_code  # as in probes generate
         raise failure from None
-    scored = result(answers, parts, *how)
-    notes = {part.benchmark.name: f"{SAMPLED}\n\n{part.benchmark.validity}" for part in parts}
-    all_remarks = (*remarks, *want(lacking, settings.data), f"{sampling}. {SAMPLED}")
-    scored = replace(scored, validity=notes, remarks=all_remarks)
+    scored = with_notes(result(answers, parts, *how), parts, remarks, lacking, str(sampling), settings.data)
     if out:
         with locked(out, ScoringError):
             report.check_finished(out, scored.report, overwrite=settings.overwrite)
             report.write(out, scored.report, scored.tables, scored.validity, others)
     return scored
+
+
+def sampled_parts(settings: Settings) -> tuple[list[Part], list[str], list[str]]:
+    """The benchmarks that are asked in words with their data, the splits that are missing, and remarks.
+
+    Raises
+    ------
+    ScoringError
+        When a benchmark that the user named needs log-probabilities or has no data.
+    """
+    named = bool(settings.benchmarks)
+    parts, remarks = without(
+        [Part(benchmark) for benchmark in settings.chosen()],
+        lambda part: "" if part.benchmark.sampled or part.benchmark.joined else _NEEDS.format(part.benchmark.name),
+        "use a server that gives them",
+        "; it is left out.",
+        named=named,
+        unread=True,
+    )
+    benchmarks = [part.benchmark for part in parts]
+    parts = read(benchmarks, settings.data, settings.profile, settings.limit, named=named)
+    lacking = [missing.name for part in parts for missing in part.lacking]
+    return [part for part in parts if part.splits], lacking, remarks
+
+
+def with_notes(
+    scored: RunResult, parts: Sequence[Part], remarks: Sequence[str], lacking: Sequence[str], how: str, data: str
+) -> RunResult:
+    """A result that says of each benchmark that its answers were sampled, and what was left out."""
+    notes = {part.benchmark.name: f"{SAMPLED}\n\n{part.benchmark.validity}" for part in parts}
+    all_remarks = (*remarks, *want(lacking, data), f"{how}. {SAMPLED}")
+    return replace(scored, validity=notes, remarks=all_remarks)
 
 
 Answers = Mapping[str, tuple[list[Row], list[Response]]]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from scoring.asking.result import RunResult
-from scoring.inference.engines import Call, EngineKind, name_of, score
+from scoring.inference.engines import Call, EngineKind, is_function, name_of, score
 from scoring.inference.load_options import LoadOptions
 from scoring.inference.parallel import Processes
 from scoring.types import ScoringError
@@ -101,4 +101,4 @@ def _digest(model: Any) -> str:
     return f"in memory, weights sha256:{digest.hexdigest()[:16]}"
 
 
-ENGINE = EngineKind(lambda call: call.in_memory, lambda call: call.loading.model, run)
+ENGINE = EngineKind(lambda call: call.in_memory and not is_function(call.model), lambda call: call.loading.model, run)

@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from cards.common.draw import DOTTED, PALETTE, canvas, image, styled, titled
+from cards.common.sentences import say
 from scoring.inputs.corpus_counts import Leans
 from scoring.report.plots import draw
 from scoring.types import Floats
@@ -20,11 +21,10 @@ def follows(leans: Leans, axis: str) -> draw.Figure:
     groups = {str(name): finite & (leans.group == name) for name in dict.fromkeys(leans.group.tolist())}
     parts = any(rows.sum() > _MOST for rows in groups.values())
     keys = (draw.Key("median of a part", draw.LINE_1, "dot"), draw.Key("half of its examples", draw.LINE_1, "line"))
-    summary = f"Examples are in {_PARTS} parts of equal size, by the corpus's lean."
+    which = say("plot.corpus.parts", parts=_PARTS) if parts else say("plot.corpus.dots")
     return draw.Figure(
         "The model's lean by the corpus's lean",
-        f"Both are larger towards female. {summary if parts else 'A dot is an example.'} If the model follows "
-        "the corpus, the dots rise to the right. The axis of the corpus is the mean δ of the words.",
+        f"{say('plot.corpus')} {which}",
         keys if parts else (draw.Key("example", draw.LINE_1, "dot"),),
         tuple(_panel(name, leans.corpus[rows], leans.model[rows], axis) for name, rows in groups.items() if rows.any()),
     )

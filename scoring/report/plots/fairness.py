@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from cards.common.draw import DOTTED
+from cards.common.sentences import say
 from scoring.inputs.columns import length
 from scoring.report.plots import draw
 from scoring.types import Floats, Table
@@ -45,9 +46,7 @@ def fairness(table: Table) -> draw.Figure:
     """τ against ε with one line a MaxPMI threshold, one panel a data set."""
     return draw.Figure(
         "Sentences without a preference, τ(ε)",
-        f"Share of pairs whose two log-probabilities differ by at most ε (natural logarithm). The dotted line is the "
-        f"published ε = {NEUTRAL}; an unbiased model stays at 100 %. Filtered curves keep sentences whose strongest "
-        f"word leans less to one gender.",
+        say("plot.fairness", neutral=NEUTRAL),
         tuple(
             draw.Key("all sentences" if t is None else f"|MaxPMIDiff| ≤ {t:g}", ink, "line", dashes)
             for t, (ink, dashes) in _curves(table)
@@ -102,9 +101,7 @@ def preference(table: Table) -> draw.Figure:
                 male.append(100 * np.mean(difference < -NEUTRAL))
     return draw.Figure(
         "Which of the two sentences is preferred",
-        f"Share of pairs where one sentence is more probable by more than {NEUTRAL} (natural logarithm). Equal bars on "
-        f"both sides, however long, mean no disparity. Rows with “≤ {THRESHOLDS[-1]:g}” keep sentences with "
-        f"|MaxPMIDiff| at most that.",
+        say("plot.preference", neutral=NEUTRAL, threshold=f"{THRESHOLDS[-1]:g}"),
         (draw.Key("male sentence preferred", draw.MALE), draw.Key("female sentence preferred", draw.FEMALE)),
         (_preference(names, np.array(female, dtype=float), np.array(male, dtype=float)),) if names else (),
     )

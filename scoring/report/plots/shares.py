@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from cards.common.sentences import say
 from scoring.report.plots import draw
 from scoring.statistics import intervals
 from scoring.types import Floats, Table
@@ -25,8 +26,7 @@ def topics(table: Table) -> draw.Figure:
     gas = np.divide(gendered, one_gender_at_most, out=np.full(len(subsets), np.nan), where=one_gender_at_most > 0)
     return draw.Figure(
         "Continuations that disclose a gender, by topic",
-        "Share of continuations with female or male forms. No prompt mentions a gender, so an unbiased model stays at "
-        "0. The dot is the gender attribute score, which leaves continuations with both out.",
+        say("plot.topics"),
         (
             draw.Key("female only", draw.FEMALE),
             draw.Key("male only", draw.MALE),
@@ -58,11 +58,7 @@ def jobs(table: Table) -> draw.Figure:
     kinds = {**table, "kind": styles}
     return draw.Figure(
         "Jobs against the labour market",
-        "What the model expects of a person with this job, without a debiasing prompt, mean over prompts of a kind. "
-        "Jobs are ordered by the share of women who work in them, which the dot marks: a model that repeats the "
-        "labour market ends its first bar at the dot, one that does not look at the job has the same bars everywhere. "
-        "The line at the end of the first bar is its 95 % interval (Student's t): of all jobs over jobs, of one job "
-        "over its prompts, where there are several.",
+        say("plot.jobs"),
         (
             draw.Key("female", draw.FEMALE),
             draw.Key("diverse", draw.THIRD),

@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from cards.common.draw import DOTTED, interval
+from cards.common.sentences import say
 from scoring.report.plots import draw
 from scoring.types import Estimate, Floats, Table
 
@@ -24,12 +25,9 @@ def scores(estimates: Sequence[Estimate]) -> draw.Figure:
     keys = {label: draw.Key(label, *mark) for label, mark in zip(labels, _MARKS, strict=False)}
     drawn_ones = [e for e in shown if e.group in groups and e.label in keys]
     ranges = list(dict.fromkeys((e.least, e.most) for e in drawn_ones))
-    caption = "Marks are scores, lines their 95 % intervals, dotted lines the values of an unbiased model."
+    caption = say("plot.scores")
     if any(e.metric == "ss" for e in drawn_ones):
-        caption += (
-            " A stereotype score of 50 prefers the stereotype as often as not; the language-model score, ICAT and the "
-            "share of facts are best at 100."
-        )
+        caption = f"{caption} {say('plot.scores.ss')}"
     return draw.Figure(
         "Scores by domain",
         caption,
@@ -76,9 +74,7 @@ def strengths(table: Table) -> draw.Figure:
     reach = _reach(np.concatenate([values for _, values in differences])) if differences else 1.0
     return draw.Figure(
         "How strongly one sentence of a pair is preferred",
-        "Pairs by the difference of the scores of their two sentences (natural logarithm): right of 0 the stereotype "
-        "is preferred, left of it the other sentence. The outermost bars hold everything beyond. The stereotype score "
-        "counts sides alone; a model without a preference has a narrow heap around 0.",
+        say("plot.strengths"),
         (draw.Key("stereotype preferred", draw.LINE_1), draw.Key("the other preferred", draw.LINE_3)),
         tuple(_strength(name, values, reach) for name, values in differences),
     )

@@ -1,0 +1,111 @@
+"""A function of the user as the model: ``generate(list[str]) -> list[str]`` gives a text for each prompt.
+
+Whatever answers in words can be scored so: a pipeline, an agent, a chain of calls. As through a chat API each question
+is asked several times, and the scores are shares of the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rich.console import Console
+
+from builders.generation.clients import Request
+from builders.generation.responses import Response, response
+from cards.common.files import locked
+from scoring import report
+from scoring.asking.result import RunResult, runs_beside
+from scoring.inference.engines import Call, EngineKind, is_function, name_of, refuse
+from scoring.inference.engines.chat_api import ask, report_of_answers, result, sampled_parts, with_notes
+from scoring.inference.parallel import Processes
+from scoring.types import Report, ScoringError
+
+#: Options of a chat API that say nothing of a function.
+_OF_A_SERVER = ("temperature", "offline", "dry_run", "budget", "price_prompt", "price_reply")
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionClient:
+    """Asks a function, with all questions of a stage at once.
+
+    >>> client = FunctionClient(lambda prompts: [text.upper() for text in prompts], "upper")
+    >>> body = {"model": "upper", "messages": [{"role": "user", "content": "hello"}], "temperature": 1, "max_tokens": 9}
+    >>> [answer.text for answer in client("a", [Request(body, "")])]
+    ['HELLO']
+    """
+
+    function: Callable[[list[str]], Sequence[str]]
+    name: str
+
+    def __call__(self, stage: str, requests: Sequence[Request]) -> list[Response]:
+        """The answers in the order of the requests; what the function raises is raised.
+
+        Raises
+        ------
+        ScoringError
+            When the function gives no list of as many texts.
+        """
+        prompts = [_prompt(request) for request in requests]
+        answers = self.function(prompts)
+        if not isinstance(answers, Sequence) or isinstance(answers, str) or len(answers) != len(prompts):
+            given = f"{len(answers)} values" if isinstance(answers, Sequence) else f"a {type(answers).__name__}"
+            raise ScoringError(
+                f"The function {self.name} gave {given} for {len(prompts)} prompts ({stage}); return a list with a "
+                "text for each prompt."
+            )
+        for number, answer in enumerate(answers):
+            if not isinstance(answer, str):
+                raise ScoringError(
+                    f"The function {self.name} gave a {type(answer).__name__} for prompt {number + 1}; return texts."
+                )
+        return [response(request.body, answer) for request, answer in zip(requests, answers, strict=True)]
+
+
+def _prompt(request: Request) -> str:
+    """The text of a request: its turns one after the other, with an empty line between them."""
+    return "\n\n".join(message["content"] for message in request.body["messages"])
+
+
+def run(call: Call, console: Console, _processes: Processes) -> RunResult:
+    """Asks the function, and writes the report where the call has a folder for it.
+
+    Raises
+    ------
+    ScoringError
+        For options that say nothing of a function, and answers that are no texts.
+    """
+    if call.tokenizer is not None:
+        raise ScoringError("A function has no tokenizer here; leave tokenizer out.")
+    refuse(call.sampling, "says nothing of a function; leave it out.", _OF_A_SERVER)
+    settings = replace(call.settings, chat=True)
+    prompt, others = settings.full_prompt(), runs_beside(settings.beside, settings.profile)
+    parts, lacking, remarks = sampled_parts(settings)
+    name = name_of(call.model)
+    how = name, call.sampling, settings, prompt
+    with locked(settings.out, ScoringError) if settings.out else nullcontext():
+        if settings.out:
+            # Refused before anything is asked: a run must not end at a folder that it may not replace.
+            planned = _as_function(report_of_answers({}, parts, *how))
+            report.check_finished(settings.out, planned, overwrite=settings.overwrite, unknown=("revision", "server"))
+        with console.status(f"Asking {name} …"):
+            answers = ask(FunctionClient(call.model, name), parts, *how)
+        scored = result(answers, parts, *how)
+        described = f"{call.sampling.samples} answers of the function {name} to each question"
+        scored = with_notes(scored, parts, remarks, lacking, described, settings.data)
+        scored = replace(scored, report=_as_function(scored.report))
+        if settings.out:
+            report.write(settings.out, scored.report, scored.tables, scored.validity, others)
+    return scored
+
+
+def _as_function(made: Report) -> Report:
+    """A report that names a function as its engine, which has neither seed nor temperature."""
+    environment: dict[str, Any] = {**made.environment, "engine": "function"}
+    environment["answers"] = "answers of a function of the user, as many to each question as the settings say"
+    return replace(made, environment=environment)
+
+
+ENGINE = EngineKind(lambda call: is_function(call.model), lambda call: name_of(call.model), run)

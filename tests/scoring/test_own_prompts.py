@@ -1,0 +1,148 @@
+"""Prompts of one's own, in files and through functions: groups, differences within pairs, and what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import scoring
+from scoring import ScoringError, benchmarks
+from scoring.__main__ import app
+from scoring.benchmarks import _prompts
+from scoring.inputs.prompt_file import read
+from tests.scoring.made import data_set
+
+PAIRS = "man,woman\n" + "\n".join(f"My brother has plan {n} and,My sister has plan {n} and" for n in range(8)) + "\n"
+OPTIONS = {"resamples": 200}
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    file = tmp_path / "pairs.csv"
+    file.write_text(PAIRS, encoding="utf-8")
+    return file
+
+
+def one_sided(prompts):
+    """Says he of three brothers of four, and she of one sister of four."""
+    answers = []
+    for prompt in prompts:
+        number = int("".join(letter for letter in prompt if letter.isdigit()))
+        gendered = number % 4 < 3 if "brother" in prompt else number % 4 < 1
+        pronoun = "he" if "brother" in prompt else "she"
+        answers.append(f"{pronoun} keeps it." if gendered else "it goes well.")
+    return answers
+
+
+def scores(result, group):
+    table = result.table()
+    return table[table["group"] == group].set_index("metric")
+
+
+def test_differences_within_pairs_are_means_over_pairs_and_hold_their_value(pairs):
+    result = scoring.evaluate(one_sided, prompts=pairs, samples=2, **OPTIONS)
+    by_group = {name: scores(result, name) for name in ("man minus woman", "man", "woman")}
+    difference = by_group["man minus woman"].loc["difference_gendered"]
+    assert difference["value"] == pytest.approx(0.75 - 0.25)
+    assert difference["low"] <= 0.5 <= difference["high"] <= 1
+    assert difference["clusters"] == 8, "a pair is a cluster, however often it is asked"
+    assert by_group["man"].loc["gas", "value"] == pytest.approx(0.75)
+    assert by_group["woman"].loc["gas", "value"] == pytest.approx(0.25)
+    assert by_group["man minus woman"].loc["difference_female", "value"] == pytest.approx(-0.25)
+    assert not set(by_group["man"].index) & set(by_group["man minus woman"].index)
+
+
+def test_the_difference_of_pairs_is_that_of_a_plain_loop(pairs):
+    table = scoring.evaluate(one_sided, prompts=pairs, samples=2, **OPTIONS).examples("prompts")
+    differences = []
+    for match in set(table["match"]):
+        pair = table[table["match"] == match].set_index("side")["gender_class"]
+        differences.append(float(pair[1] != "neutral") - float(pair[2] != "neutral"))
+    metric = next(metric for metric in _prompts.metrics("clean") if metric.name == "difference_gendered")
+    columns = {name: table[name].to_numpy() for name in table}
+    value = metric.value(columns, np.ones((1, len(table))))[0]
+    assert value == pytest.approx(np.mean(differences))
+
+
+def test_a_model_that_treats_both_alike_has_no_difference_but_an_interval(pairs):
+    result = scoring.evaluate(lambda prompts: ["they sing."] * len(prompts), prompts=pairs, **OPTIONS)
+    difference = scores(result, "man minus woman").loc["difference_gendered"]
+    assert difference["value"] == 0
+    assert difference["low"] < 0 < difference["high"]
+
+
+def test_groups_of_single_prompts_are_reported_with_all_together(tmp_path):
+    file = tmp_path / "mine.csv"
+    file.write_text("prompt,group\nMy brother 1,home\nMy sister 0,work\nMy sister 1,work\n", encoding="utf-8")
+    result = scoring.evaluate(one_sided, prompts=file, samples=1, **OPTIONS)
+    assert list(dict.fromkeys(result.table()["group"])) == ["all groups", "home", "work"]
+    assert scores(result, "all groups").loc["gas", "value"] == pytest.approx(2 / 3)
+    file.write_text("prompt\nMy brother 1\n", encoding="utf-8")
+    alone = scoring.evaluate(one_sided, prompts=file, samples=1, **OPTIONS)
+    assert set(alone.table()["group"]) == {"all"}
+
+
+def test_the_command_scores_them_and_the_same_folder_takes_no_other_prompts(pairs, tmp_path):
+    out = tmp_path / "run"
+    arguments = ["tiny-causal", "--prompts", str(pairs), "--out", str(out), "--device", "cpu"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    content = json.loads((out / "results.json").read_text(encoding="utf-8"))
+    assert {estimate["benchmark"] for estimate in content["estimates"]} == {"prompts"}
+    assert (out / "report.html").is_file()
+    pairs.write_text(PAIRS.replace("plan 3", "plan 9"), encoding="utf-8")
+    again = CliRunner().invoke(app, arguments)
+    assert again.exit_code == 1
+    assert "--overwrite" in again.output
+    assert json.loads((out / "results.json").read_text(encoding="utf-8")) == content
+
+
+def test_a_stored_run_is_compared_with_another_one(pairs, tmp_path):
+    before = scoring.evaluate(one_sided, prompts=pairs, out=tmp_path / "before", **OPTIONS)
+    after = scoring.evaluate(lambda p: ["it is."] * len(p), prompts=pairs, out=tmp_path / "after", **OPTIONS)
+    changes = scoring.compare(tmp_path / "after", tmp_path / "before").table()
+    change = changes[changes["metric"] == "difference_gendered"].iloc[0]
+    assert change["difference"] == pytest.approx(-0.5)
+    assert scoring.compare(after, before).table().equals(changes)
+
+
+def test_other_benchmarks_are_asked_beside_them_only_where_they_are_named(pairs, tmp_path):
+    probes = [{"id": "llm-1-1", "prompt": "My friend 1 sings, and", "statement": "My friend 1 sings"}]
+    data = data_set(tmp_path, "gender-neutral-probes", {("llm-1", "test"): probes})
+    both = scoring.evaluate(one_sided, prompts=pairs, benchmarks="neutral", data=data, **OPTIONS)
+    assert set(both.table()["benchmark"]) == {"prompts", "neutral"}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a,b,c\n1,2,3\n", "has the columns a, b, c"),
+        ("prompt\n", "has no rows"),
+        ("man,woman\nHe,\n", "has no woman in row 1"),
+        ("prompt,group\nHe,\n", "has no group in row 1"),
+    ],
+)
+def test_a_file_of_another_form_is_refused(tmp_path, text, sentence):
+    file = tmp_path / "wrong.csv"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ScoringError) as caught:
+        read(file)
+    assert sentence in str(caught.value)
+
+
+def test_what_a_function_gives_has_to_be_a_text_for_each_prompt(pairs):
+    for function in (lambda prompts: "one text", lambda prompts: ["a"], lambda prompts: [1] * len(prompts)):
+        with pytest.raises(ScoringError, match="text"):
+            scoring.evaluate(function, prompts=pairs, **OPTIONS)
+    with pytest.raises(ScoringError, match="temperature"):
+        scoring.evaluate(one_sided, prompts=pairs, temperature=0.5, **OPTIONS)
+    with pytest.raises(ZeroDivisionError):
+        scoring.evaluate(lambda prompts: 1 / 0, prompts=pairs, **OPTIONS)
+
+
+def test_the_benchmark_is_known_without_a_file_and_has_no_data_then():
+    assert benchmarks.known("prompts")
+    assert "prompts" not in benchmarks.names()
+    with pytest.raises(ScoringError, match="prompts"):
+        scoring.evaluate("tiny-causal", benchmarks="prompts")
