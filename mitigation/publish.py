@@ -97,8 +97,9 @@ def publication(
             (copy / facts.CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True), encoding="utf-8")
         renamed = replace(adapter, base=name, files=facts.digests(copy))
         write_facts(copy, renamed)
-        recipe, every = recipes.get(adapter.recipe), catalogue().citations
-        citations = {key: every[key] for key in recipe.cite} | dict(recipe.citations)
+        recipe, known_citations = recipes.get(adapter.recipe), catalogue().citations
+        citations = {key: known_citations[key] for key in recipe.cite}
+        citations |= recipe.citations
         text = adapter_card.adapter_card(
             facts.json_of(copy / facts.FACTS),
             repository,
@@ -115,7 +116,11 @@ def publication(
         (copy / CARD).write_text(text, encoding="utf-8")
         files = {path.name: path.read_bytes() for path in sorted(copy.iterdir())}
     # Weights and pictures are not text, and chance gives them strings that look like tokens.
-    refuse_secrets({path: content for path, content in files.items() if not path.endswith((".safetensors", ".png"))})
+    texts = {}
+    for name, content in files.items():
+        if not name.endswith((".safetensors", ".png")):
+            texts[name] = content
+    refuse_secrets(texts)
     return files
 
 
@@ -178,14 +183,23 @@ def training_data(
             source = listed.sources[rest]
             what, licence, citations = rest, source.licence, {source.citation: listed.citations[source.citation]}
         else:
-            dataset, config_name, _ = [*name.split("/"), "", ""][:3]
-            config = next((config for config in datasets.get(dataset).configs if config.name == config_name), None)
+            # DATASET/CONFIG/SPLIT, of which facts that were edited by hand may have only a part.
+            parts = name.split("/")
+            dataset = parts[0]
+            config_name = parts[1] if len(parts) > 1 else ""
+            config = None
+            for candidate in datasets.get(dataset).configs:
+                if candidate.name == config_name:
+                    config = candidate
             if config is None:
                 raise CardError(f"The adapter learnt from {name}, which is no config of {dataset}; make it again.")
-            sources = [listed.sources[source] for source in config.sources]
-            keys = sorted({*config.cite, *(source.citation for source in sources)})
-            what, licence = name, " and ".join(sorted({config.licence, *(source.licence for source in sources)}))
-            citations = {key: listed.citations.get(key, "") for key in keys}
+            keys, licences = set(config.cite), {config.licence}
+            for source_name in config.sources:
+                source = listed.sources[source_name]
+                keys.add(source.citation)
+                licences.add(source.licence)
+            what, licence = name, " and ".join(sorted(licences))
+            citations = {key: listed.citations.get(key, "") for key in sorted(keys)}
         described.append(adapter_card.DataFacts(what, version, licence, citations))
     return described
 
@@ -222,7 +236,9 @@ def main(
     with explained(errors, ScoringError, BuildError, CardError, HFValidationError):
         citation = read.text(corpus_citation) if corpus_citation else ""
         files = publication(folder, check_repository(repo), licence, base, corpus_licence, citation)
-        show(console, [f"{repo}", *(f"  {len(content):>11,} bytes  {name}" for name, content in files.items())])
+        show(console, [repo])
+        for name, content in files.items():
+            show(console, [f"  {len(content):>11,} bytes  {name}"])
         if dry_run:
             show(console, [files[CARD].decode(), "Nothing was sent (--dry-run)."])
             return

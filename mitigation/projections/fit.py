@@ -106,7 +106,8 @@ def tuple_states(model: Model, settings: ProjectionSettings, *, mean: bool = Tru
             "larger corpus."
         )
     if mean:
-        return [mean_states(model, column, settings.most_tokens) for column in zip(*chosen, strict=True)]
+        places = zip(*chosen, strict=True)
+        return [mean_states(model, sentences_of_place, settings.most_tokens) for sentences_of_place in places]
     towards = prediction_gradients(model, chosen, settings.most_tokens)
     if len(towards) < LEAST:
         raise MitigationError(
@@ -120,7 +121,8 @@ def probe_measures(states: ClassStates, projection: Projection) -> dict[str, Num
     """Accuracy on held-out sentences of linear probes fitted before and after, and the share of the largest class."""
     from mitigation.projections.subspaces import probe
 
-    (fit, labels), (held, held_labels) = states.fit, states.held
+    fit, labels = states.fit
+    held, held_labels = states.held
     before = probe(fit, labels, held, held_labels)
     after = probe(projection(fit), labels, projection(held), held_labels)
     return {"probe before": before.numbers, "probe after": after.numbers, "largest class": before.majority}

@@ -92,7 +92,9 @@ class TrainingSchedule:
         # The rows of all epochs in one line: a batch may end one epoch and begin the next.
         positions = range(step * self.batch_size, (step + 1) * self.batch_size)
         epochs = {position // count for position in positions}
-        orders = {epoch: np.random.default_rng([self.seed, epoch]).permutation(count) for epoch in epochs}
+        orders = {}
+        for epoch in epochs:
+            orders[epoch] = np.random.default_rng([self.seed, epoch]).permutation(count)
         return [int(orders[position // count][position % count]) for position in positions]
 
 
@@ -119,12 +121,15 @@ class TrainingState:
     def validations_since_best(self) -> int:
         """The number of validations after the one with the lowest ``gap``, or loss where no gap is measured."""
         values = [terms.get("gap", terms["loss"]) for terms in self.curve.held]
-        return len(values) - 1 - int(np.argmin(values)) if values else 0
+        if not values:
+            return 0
+        # Of equal values the first is the best, so that waiting for no improvement comes to an end.
+        return len(values) - 1 - int(np.argmin(values))
 
     def lost(self) -> float:
         """By how much ``language``, if it is measured, is above its value before training, in nats a token."""
-        first, *_, last = (terms.get("language", 0.0) for terms in self.curve.held[:1] + self.curve.held[-1:])
-        return last - first
+        first, last = self.curve.held[0], self.curve.held[-1]
+        return last.get("language", 0.0) - first.get("language", 0.0)
 
 
 def checkpoint_path(job: Job[Any], name: str = "") -> Path:
@@ -379,12 +384,15 @@ def _gradients(
     sums: dict[str, torch.Tensor] = {}
     size = schedule.at_once or len(rows)
     # The gradients of the parts add up to that of the step; each part counts by its rows.
-    for part in (rows[start : start + size] for start in range(0, len(rows), size)):
+    for start in range(0, len(rows), size):
+        part = rows[start : start + size]
+        share = len(part) / len(rows)
         with torch.autocast(accelerator.device.type, torch.bfloat16, enabled=schedule.precision == "bf16"):
-            terms = {name: term * (len(part) / len(rows)) for name, term in loss(network, part).items()}
+            terms = {name: term * share for name, term in loss(network, part).items()}
         check_finite({name: float(term.detach()) for name, term in terms.items()}, f"Step {step + 1}")
         accelerator.backward(terms["loss"])
-        sums = {name: sums.get(name, 0.0) + term.detach() for name, term in terms.items()}
+        for name, term in terms.items():
+            sums[name] = sums.get(name, 0.0) + term.detach()
     means = accelerator.reduce(sums, "mean")
     return {name: float(mean) for name, mean in means.items()}
 
