@@ -43,6 +43,7 @@ def command(recipe: Recipe) -> Any:
                 raise UsageError("Missing option '--out'.")
             mitigated(recipe, model, settings, values, out or Path(recipe.name), console, errors)
 
+    # typer shows the docstring as the help.
     call.__doc__ = f"{recipe.summary}\n\n{recipe.source}."
     return command_of(call, list(parameters(Options)) + setting_options(recipe.profiles), recipe.name)
 
@@ -80,6 +81,7 @@ class RecipeGroup(NearestGroup):
 def include(files: list[Path]) -> list[Path]:
     """Registers the recipes of Python files."""
     with ended(Console(stderr=True), ScoringError):
+        # Called before the name of the recipe is looked up, because it may be in one of them.
         for file in files or ():
             recipes.include(file)
     return files

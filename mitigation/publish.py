@@ -72,6 +72,7 @@ def publication(
         raise MitigationError(
             f"--base is {base}, and the adapter {folder} was made from {adapter.base} of the Hub; leave --base out."
         )
+    # A path or a bundled model could not be loaded by a reader of the card.
     if not _NAME.fullmatch(name) or Path(name).exists() or name in BUNDLED:
         raise MitigationError(
             f"The adapter {folder} was made from {name}, which is not a name on the Hub; give the name of its base "
@@ -81,6 +82,7 @@ def publication(
         peft_config(folder)
         tensor_shapes(folder / facts.WEIGHTS)
     elif facts.is_whole_model(folder):
+        # A damaged file is refused before it is sent.
         for weights in folder.glob("*.safetensors"):
             tensor_shapes(weights)
     elif facts.PROMPT not in adapter.files:
@@ -133,6 +135,7 @@ def check_base(folder: Path, base: str, api: Any) -> None:
         If configuration, tokenizer or weights differ, by their SHA-256.
     """
     adapter = facts.read(folder)
+    # A revision that is a commit of the Hub is compared when the adapter is loaded.
     if _DIGEST.fullmatch(adapter.revision) and model_digest(HubModel(base, api)) != adapter.revision:
         raise MitigationError(
             f"--base is {base}, whose configuration or weights are not those of {adapter.base}, from which the adapter "
@@ -168,6 +171,7 @@ def training_data(
     listed = catalogue()
     described = []
     for name, version in versions.items():
+        # A name with a colon is no built data set: KIND:NAME.
         kind, colon, rest = name.partition(":")
         if f"{kind}:" == OWN:  # the default of recipes that learn from text
             what = f"{rest}, written for this project: the default text and list of words, small and for trials"
@@ -234,6 +238,7 @@ def main(
     from huggingface_hub.errors import HFValidationError
 
     with explained(errors, ScoringError, BuildError, CardError, HFValidationError):
+        # Read first, so that a wrong path is told before the card is made.
         citation = read.text(corpus_citation) if corpus_citation else ""
         files = publication(folder, check_repository(repo), licence, base, corpus_licence, citation)
         show(console, [repo])

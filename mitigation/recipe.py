@@ -254,6 +254,7 @@ class Job(Generic[T]):
         from mitigation.running.cost import CostMeter  # a recipe is listed without torch
 
         self.meter = CostMeter(self.model)
+        # Now, before anything is trained, so that a change while training is noticed later.
         self.reads = dict(self.settings.reads())
 
     @property
@@ -315,6 +316,7 @@ def declared(name: str, settings: type[T], run: Callable[[Job[T]], Adapter], **m
     Each profile has the values of the tables of ``shared`` that it is ``like``, and then its own; the rest is as in
     ``settings``.
     """
+    # What a recipe does not say itself is said once for all of them.
     shared = DECLARED[SHARED]
     facts = {"benchmarks": shared["benchmarks"], "kinds": shared["kinds"]}
     facts |= recipe_of(name)
@@ -338,6 +340,7 @@ def resolve_settings(recipe: Recipe, profile: str, file: Path | None, options: M
         If the file cannot be read, or a setting is unknown, of another type or out of its range.
     """
     settings = recipe.profiles[profile]
+    # The type of a value is that of its default.
     types = {setting.name: type(getattr(settings, setting.name)) for setting in fields(settings)}
     of_file = read_settings(file) if file else {}
     # What the command line says comes last, so that it counts.
@@ -388,6 +391,7 @@ def read_settings(file: Path) -> dict[str, Any]:
     """
     try:
         text = file.read_text(encoding="utf-8")
+        # JSON may have any ending.
         content = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
     except OSError as error:
         raise MitigationError(f"{file} cannot be read ({error.strerror}); give a TOML or JSON file.") from None

@@ -98,6 +98,7 @@ def _folder_name(models: Classifiers) -> str:
 def run_key(models: Classifiers, data: TaskData, settings: GlueSettings, seed: int) -> dict[str, Any]:
     """What a run depends on (:func:`cards.common.answer_key.answer_key`); the number of seeds is not among it."""
     how = asdict(settings)
+    # A fourth seed leaves the runs of the first three as they are.
     del how["seeds"]
     return answer_key(
         without_home(models.options.model),
@@ -141,6 +142,7 @@ def fine_tune(
             advance()
 
     network = models.make(data.task.classes, seed)
+    # Positions after the window of a model have no embedding.
     length = min(settings.length, models.window or settings.length)
     with tempfile.TemporaryDirectory() as temporary:
         arguments = transformers.TrainingArguments(
@@ -203,6 +205,7 @@ def by_seed(runs: Runs) -> dict[str, list[float]]:
     """
     scores: dict[str, list[float]] = {}
     for (name, _), metrics in runs.items():
+        # The first metric of a task is the score that bias-bench reports.
         scores.setdefault(name, []).append(next(iter(metrics.values())))
     averages = [float(np.mean(values)) for values in zip(*scores.values(), strict=True)]
     return scores | {AVERAGE: averages}
@@ -219,6 +222,7 @@ def with_interval(values: Sequence[float]) -> Numbers:
     mean, count = float(np.mean(values)), len(values)
     if count < 2:
         return mean, math.nan, math.nan
+    # Student's t, because there are three seeds and their spread is estimated.
     half = student(count - 1) * float(np.std(values, ddof=1)) / math.sqrt(count)
     return mean, mean - half, mean + half
 

@@ -69,6 +69,7 @@ def measure(
     MitigationError
         For a masked model, a task that the harness does not have, and data that cannot be had.
     """
+    # The harness sums the log-probabilities of next tokens.
     if model.kind != "causal":
         raise MitigationError(
             f"{model.name} is a {model.kind} model, and lm-evaluation-harness asks causal ones; leave out --lm-eval."
@@ -94,6 +95,7 @@ def measure(
             raise MitigationError(
                 f"lm-evaluation-harness has no task {name!r}; `lm_eval ls tasks` lists those that it has."
             )
+    # The loaded network itself: the harness need not load it again.
     harness: Any = HFLM(pretrained=model.network, tokenizer=model.tokens.tokenizer, backend="causal", batch_size=BATCH)
     try:
         results: Any = simple_evaluate(harness, tasks=list(tasks), limit=limit, task_manager=manager, bootstrap_iters=0)
@@ -153,6 +155,7 @@ def _numbers(value: float, examples: Floats) -> Numbers:
     """A mean with its normal interval; without ends for fewer than two examples."""
     if len(examples) < 2:
         return value, math.nan, math.nan
+    # Tasks have hundreds of examples or more, so the normal distribution suffices.
     half = _QUANTILE * float(np.std(examples, ddof=1)) / math.sqrt(len(examples))
     return value, value - half, value + half
 

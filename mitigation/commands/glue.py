@@ -62,6 +62,7 @@ def main(
         from mitigation.running.evaluate import changes_table
 
         chosen = {name: value for name, value in values.items() if value is not None}
+        # Options that were not given keep the defaults of the settings.
         settings = GlueSettings(**chosen)
         options = LoadOptions(model, revision=revision, device=device)
         if record:
@@ -71,6 +72,7 @@ def main(
                 )
             read(adapter)  # an adapter without facts is refused before the fine-tuning
         with locked(out, MitigationError):
+            # The folder may have the results of several adapters, which share the runs of the model.
             name = f"glue-{adapter.resolve().name}.json" if adapter else "glue.json"
             refuse_foreign(out / RECORD, [out / name], MitigationError)
             content, changes = measure(
@@ -104,6 +106,7 @@ def measure(
     MitigationError
         If there is nothing to measure, or as :mod:`mitigation.ability`.
     """
+    # Imported here, because they bring torch and transformers with them.
     from mitigation.ability import glue, zero_shot
     from mitigation.ability.classifier import Classifiers
     from mitigation.adapters.temporary import attached
@@ -112,6 +115,7 @@ def measure(
         raise MitigationError("There is no task; give some of GLUE with --tasks or others with --lm-eval.")
     with built():
         data = load(tasks, limit)
+    # The adapted one first, because an adapter that does not fit is refused there.
     adapted = Classifiers(options, adapter) if adapter else None
     base = Classifiers(options)
     content: dict[str, Any] = {
@@ -127,6 +131,7 @@ def measure(
 
         def zero_shot_of(asked: Model, name: str, files: Mapping[str, str]) -> dict[str, zero_shot.HarnessResult]:
             """The results of a model, from its file in the folder or from the harness."""
+            # The key is of the unchanged model and of the files of the adapter.
             key = zero_shot.run_key(model, harness_tasks, limit, include, files)
             path = out / "runs" / name / f"lm-eval-{key_digest(key)[:8]}.json"
             results = zero_shot.stored(path, key)
@@ -166,6 +171,7 @@ def _lines(content: dict[str, Any]) -> list[str]:
     if content["adapter"]:
         return lines
     for name, scores in content.get("before", {}).items():
+        # One seed has no standard deviation.
         spread = ""
         if scores["sd"] is not None:
             spread = f" ± {scores['sd']:.2f} (sd of {len(scores['scores'])} seeds)"
@@ -179,6 +185,7 @@ def write_changes(adapter: Path, changes: Sequence[Change]) -> None:
     """Writes changes into the facts of an adapter, in the place of earlier ones of the same benchmarks."""
     from mitigation.adapters.write import write_facts
 
+    # An adapter may be measured several times, with other tasks or seeds.
     facts, new = read(adapter), {change.benchmark for change in changes}
     others = tuple(change for change in facts.changes if change.benchmark not in new)
     write_facts(adapter, replace(facts, changes=others + tuple(changes)))

@@ -113,6 +113,7 @@ def main(
             raise MitigationError(
                 "--sweep is of `table fast MODEL` and searches the block: leave layer out of --config."
             )
+        # Before hours of training, because the page would replace what is there.
         comparison.check_files(out)
         from mitigation.methods.comparison_page import write  # with it comes matplotlib
 
@@ -223,6 +224,7 @@ class TableMaker:
         self.out, self.options, self.reasons, self.errors = out, options, reasons, errors
         self.profile, self.device = evaluation.profile, evaluation.device
         self.rows = TrainingData(evaluation.data, evaluation.limit)
+        # Any recipe will do: the benchmarks are those of the columns.
         self.planned = planned_columns(chosen[0], evaluation, self.rows)
         with errors.status(f"Loading {options.model} …"):
             self.loaded = options.load()
@@ -287,6 +289,7 @@ def variants(
     """
     allowed = {field.name for field in fields(recipe.profiles[profile])}
     domains_of_recipe = domains if domains and "domain" in allowed else [""]
+    # A recipe that computes without chance is made once.
     count_of_seeds = seeds if "seed" in allowed else 1
     for domain in domains_of_recipe:
         for seed in range(count_of_seeds):
@@ -331,6 +334,7 @@ def write_sweep(out: Path, model: str, name: str, reason: str = "") -> None:
     """
     from scoring.reproduce.figures import SWEEP, chart, swept_panels
 
+    # The recipe writes it where it searched the block.
     located = out / name / "located.json"
     if not located.is_file():
         why = reason.removesuffix(".") or f"{located} is not there; make {out / name} again"
@@ -401,6 +405,7 @@ def planned_columns(recipe: Recipe, options: Options, data: TrainingData) -> Cal
 
 def how_measured(evaluation: Evaluation, limit: int | None, text: Path | None) -> dict[str, Any]:
     """What has to be the same for all methods of a folder, for :func:`mitigation.methods.comparison.check_same`."""
+    # The texts are compared by their content, because a file may change under its name.
     digest = hashlib.sha256("\n".join(evaluation.texts).encode()).hexdigest()
     name = text.name if text else "neutral statements"
     versions = {}

@@ -248,6 +248,7 @@ class EditingSession:
     def __init__(self, job: Job[Any]) -> None:
         self.job, self.model, self.settings = job, job.model, job.settings
         settings: PairSettings = job.settings
+        # A file of the user's has no split and no other wordings.
         if settings.pairs:
             rows = read_pairs(settings.pairs)
         else:
@@ -259,6 +260,7 @@ class EditingSession:
         tell_left_out(self.left_out, len(rows), "edited", job.console)
         self._pairs = {str(row["id"]): pair for row, pair in possible}
         self.edited, self.held = split_subjects([row for row, _ in possible], settings.held_out, settings.seed)
+        # Now, while the network has no adapter yet.
         self._prefixes = generate_prefixes(job.model, settings)
         self._ordinary = OrdinaryText(job.model, settings.texts(), settings.seed) if settings.gamma else None
         # A pair meets the same prefix in several passes, and its queries are made once.
@@ -363,6 +365,7 @@ def split_subjects(rows: Sequence[Row], share: float, seed: int) -> tuple[list[R
     MitigationError
         If there are too few subjects for the share to hold out.
     """
+    # Sorted, so that the draw does not depend on the order of the rows.
     names = sorted({pairs.held_by(row) for row in rows})
     count = round(share * len(names))
     if share and not 0 < count < len(names):
@@ -387,6 +390,7 @@ def generate_prefixes(model: Model, settings: PairSettings) -> list[str]:
     """Texts to put before prompts: sampled from a causal model, fixed openings for a masked one."""
     if model.kind == "masked":
         return [OPENINGS[n % len(OPENINGS)] for n in range(settings.prefixes)]
+    # Without a prompt: the model begins a text of its own.
     requests = [Request(f"prefix/{n}", max_new=settings.prefix_tokens) for n in range(settings.prefixes)]
     responses = model.answer(requests, decoding=Decoding(temperature=1.0, seed=settings.seed))
     return [" ".join(response.text.split()) for response in responses]
@@ -396,5 +400,6 @@ def gap_measures(before: Mapping[str, float], after: Mapping[str, float], curve:
     """L_e over the edited and over the held-out pairs, before and after, without intervals."""
     gaps = {"gap_edited_before": before["l_e"], "gap_edited_after": after["l_e"]}
     if curve.held:
+        # The curve has the held-out pairs before training and after each pass.
         gaps |= {"gap_held_out_before": curve.held[0]["l_e"], "gap_held_out_after": curve.held[-1]["l_e"]}
     return gaps

@@ -77,7 +77,9 @@ class EditingSchedule(Settings):
         >>> EditingSchedule(batch=2, passes=1).pair_numbers(1, 3)
         [2]
         """
+        # Steps are counted over all passes, so that a checkpoint needs one number.
         passed, batch = divmod(step, self.batches_per_pass(count))
+        # The paper trains the pairs in the order of the file.
         order: Sequence[int] = range(count)
         if self.passes > 1:
             order = np.random.default_rng([self.seed, passed]).permutation(count).tolist()
@@ -90,6 +92,7 @@ class EditingSchedule(Settings):
         >>> schedule.rate, schedule.alpha, schedule.beta
         (0.05, 10.0, 0.1)
         """
+        # The share of the passes that are left, so that the last pass still learns.
         left = 1 - step // self.batches_per_pass(count) / self.passes
         return replace(self, rate=self.rate * left, alpha=self.alpha * left**2, beta=self.beta * left**2)
 
@@ -134,12 +137,14 @@ class PairSettings(CorpusSettings, EditingSchedule):
         if self.pairs:
             fingerprints |= corpora.fingerprints(self.pairs)
         if self.gamma:
+            # Without a weight of L_t the corpus is not opened.
             fingerprints |= corpora.fingerprints(self.corpus)
         return fingerprints
 
 
 def number_of_steps(settings: PairSettings, data: TrainingData) -> int:
     """The optimizer steps of a training on built pairs, if every pair can be edited; 0 where no pair is built."""
+    # With it comes torch, and this module is listed without it.
     from mitigation.editing.pairs import pair_rows, split_wordings
 
     configs = split_list(settings.sets)
@@ -150,5 +155,6 @@ def number_of_steps(settings: PairSettings, data: TrainingData) -> int:
             rows, _ = split_wordings(pair_rows(data, configs, settings.split, settings.domain))
     except ScoringError:
         return 0
+    # Subjects are held out and not rows, so this is the expected number.
     edited = round(len(rows) * (1 - settings.held_out))
     return settings.passes * settings.batches_per_pass(edited) * settings.iterations

@@ -100,6 +100,7 @@ def change_of(adapter: Adapter, column: str, domain: str) -> Change | None:
     """
     if COLUMNS[column].of_gender and domain != "gender":
         return None
+    # A change is found by the three parts of its name.
     changes = {(change.benchmark, change.group, change.metric): change for change in adapter.changes}
     domain_of_recipe = adapter.settings.get("domain", domain)
     edited = _STEREOSET in adapter.data or PAIRS in {change.benchmark for change in adapter.changes}
@@ -132,6 +133,7 @@ def first_bias(adapter: Adapter) -> str:
     That is the first of the columns, in the adapter's own domain if it has one, else the first with an ideal value.
     """
     domains: Sequence[str] = DOMAINS
+    # A recipe that was run for one domain is judged there alone.
     if adapter.settings.get("domain") in DOMAINS:
         domains = [str(adapter.settings["domain"])]
     for domain in domains:
@@ -242,6 +244,7 @@ def _measured_rows(methods: Sequence[Method], domain: str) -> list[dict[str, Any
             if changes:
                 rows.append(_row(domain, name, column, changes))
                 means.append(mean_change(changes))
+    # A domain whose bias nobody measured would be a table of language ability.
     if all(COLUMNS[row["column"]].ability for row in rows):
         return []
     # All changes of bias of a domain are one family of tests; those of ability have no p, and are judged apart.
@@ -410,6 +413,7 @@ def costs(methods: Sequence[Method], domain: str) -> dict[str, str]:
         parameters = max(cost.parameters for cost in costs_of_seeds)
         gibibytes = max(cost.memory for cost in costs_of_seeds) / 2**30
         a_seed = " a seed" if len(costs_of_seeds) > 1 else ""
+        # Times are means and sizes are maxima: a machine needs room for the largest seed.
         texts[name] = f"{seconds:,.0f} s{a_seed}, {parameters:,} parameters, {gibibytes:.2f} GiB"
     return texts
 
@@ -594,6 +598,7 @@ def printed_rows(model: str, domain: str, kind: str = "") -> Iterator[dict[str, 
             if cell.place["domain"] == domain:
                 cells.append((table, cell))
     if model not in {cell.place.get("model") for _, cell in cells}:
+        # Papers print BERT and GPT-2; a model of the same kind is compared with these.
         model = PRINTED["models"].get(kind, "")
     for table, cell in cells:
         model_of_cell = str(cell.place.get("model"))
@@ -621,6 +626,7 @@ def rows_of(folder: Path, reasons: Mapping[str, str] | None = None) -> list[Meth
     MitigationError
         If there is no adapter, or the adapters belong to several models.
     """
+    # Sorted, so that the page does not depend on the order of the file system.
     adapters: dict[str, Adapter] = {path.parent.name: read(path.parent) for path in sorted(folder.glob(f"*/{FACTS}"))}
     bases = sorted({adapter.revision for adapter in adapters.values()})
     if len(bases) != 1:
@@ -679,6 +685,7 @@ def check_files(folder: Path) -> None:
     MitigationError
         With the first such file.
     """
+    # Earlier versions kept no record of checksums, so their files are known by methods.json.
     if (folder / RECORD).exists() or not own_files(folder):
         refuse_foreign(folder / RECORD, [folder / name for name in FILES], MitigationError)
 
@@ -691,6 +698,7 @@ def check_same(folder: Path, measured: Mapping[str, Any]) -> None:
     MitigationError
         With the first that differs of the profile, the benchmarks, the limit, the texts, the resamples and the data.
     """
+    # A folder of an earlier version says nothing, and then nothing is refused.
     before = dict(measured_before(folder) or {})
     now = dict(measured)
     # The versions of the data are compared one by one, after all else.

@@ -133,6 +133,7 @@ def _dots(table: comparison.DomainTable, ideal: float) -> list[Dot]:
             continue
         bias, lms = row[table.bias], row["LMS"]
         distance = moved_away(bias.before, (bias.difference, bias.low, bias.high), ideal)
+        # A loss of either kind is shown before a gain.
         verdicts = {bias.verdict, lms.verdict}
         if verdicts & {"further", "lost"}:
             colour = draw.LINE_3
@@ -178,6 +179,7 @@ def _name_dots(axes: Axes, dots: Sequence[Dot]) -> None:
     across = 72 * (_SIZE[0] - 0.6) / (right - left)
     up = 72 * (_SIZE[1] - 0.6) / (high - low)
     points = [(across * dot.distance[0], up * dot.ability[0]) for dot in dots]
+    # A letter is about as wide everywhere, so the width of a text is estimated.
     widths = [_LETTER * len(dot.method) + 4 for dot in dots]
     places = label_places(points, widths, (across * left, across * right))
     leader = {"arrowstyle": "-", "color": draw.SOFT, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
@@ -219,6 +221,7 @@ def limits(estimates: Sequence[tuple[float, ...]]) -> tuple[float, float]:
     most = median(lengths) if lengths else 0.0
     least = min(max(low, value - most) for value, low, _ in ends)
     largest = max(min(high, value + most) for value, _, high in ends)
+    # A tenth of the range on both sides; a range of length zero gets a margin of one.
     margin = 0.1 * (largest - least) or 1.0
     return least - margin, largest + margin
 
@@ -290,6 +293,7 @@ def write(
 
     ``measured`` says how the scores were measured; without it the folder's own statement is kept.
     """
+    # A call that makes nothing new keeps what the folder says.
     measured = measured or comparison.measured_before(folder)
     methods = []
     for row in rows:

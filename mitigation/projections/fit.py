@@ -68,6 +68,7 @@ def class_states(model: Model, settings: ProjectionSettings) -> ClassStates:
     classes = read(settings.texts(), settings.listed, settings.sentences, settings.seed).check(LEAST)
     parts = [mean_states(model, sentences_of_class, settings.most_tokens) for sentences_of_class in classes.sentences]
     states = np.concatenate(parts)
+    # The states of a class follow each other.
     labels = np.repeat(np.arange(len(classes.names)), [len(part) for part in parts])
     fit, choose, held = split(states, labels, settings.seed)
     return ClassStates(classes.names, fit, choose, held)
@@ -114,6 +115,7 @@ def tuple_states(model: Model, settings: ProjectionSettings, *, mean: bool = Tru
             f"{len(towards)} sentences differ from their partners in words of one token each, and at least {LEAST} are "
             "needed; give a larger corpus, or read sentences."
         )
+    # A principal component has no sign, so each direction and its opposite keep the mean at zero.
     return [towards, -towards]
 
 
@@ -121,6 +123,7 @@ def probe_measures(states: ClassStates, projection: Projection) -> dict[str, Num
     """Accuracy on held-out sentences of linear probes fitted before and after, and the share of the largest class."""
     from mitigation.projections.subspaces import probe
 
+    # The probe is fitted on the part on which the projection was fitted, and tested on another one.
     fit, labels = states.fit
     held, held_labels = states.held
     before = probe(fit, labels, held, held_labels)

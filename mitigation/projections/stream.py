@@ -75,6 +75,7 @@ def text_pairs(model: Model, settings: StreamSettings) -> tuple[list[Pair], list
     # Words that are in both groups do not tell who a sentence is about.
     sides = words.side(0) - words.side(1), words.side(1) - words.side(0)
     written: tuple[list[Pair], list[Pair]] = ([], [])
+    # Two tokens are kept for the special ones around a text.
     longest = min(settings.most_tokens, (model.tokens.window or settings.most_tokens) - 2)
     lengths = _token_counts(model, chosen)
     for (original, swapped), length in zip(chosen, lengths, strict=True):
@@ -159,6 +160,7 @@ def predicting_difference(model: Model, kinds: Sequence[Sequence[Pair]], block: 
     """
     from mitigation.projections.states import predicting_states
 
+    # Each kind has its own number of words, so means are subtracted and not pairs.
     first = predicting_states(model, kinds[0], most_tokens, block).mean(0)
     second = predicting_states(model, kinds[1], most_tokens, block).mean(0)
     return np.asarray(second - first, np.float64)
@@ -197,6 +199,7 @@ def difference(model: Model, pairs: Sequence[Pair], block: str, most_tokens: int
 
     first = mean_states(model, [pair[0] for pair in pairs], most_tokens, block=block)
     second = mean_states(model, [pair[1] for pair in pairs], most_tokens, block=block)
+    # Pairs differ in the listed words alone, so all else cancels.
     direction: Floats = (second - first).mean(0)
     if not np.linalg.norm(direction) > 0:
         raise MitigationError(
@@ -235,6 +238,7 @@ def spread_along(model: Model, blocks: Sequence[str], direction: Any) -> float:
     from mitigation.projections.states import outputs_of, probe_ids
 
     first = probe_ids(model)
+    # The second text has other tokens, half a vocabulary away.
     size = model.network.config.get_text_config().vocab_size
     bare = model.network.get_base_model() if hasattr(model.network, "get_base_model") else model.network
     rows = torch.cat([first, (first + size // 2) % size])

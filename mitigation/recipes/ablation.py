@@ -37,12 +37,15 @@ def run(job: Job[stream.StreamSettings]) -> Adapter:
     model, settings = job.model, job.settings
     names, number = stream.block_names(model, settings.block)
     fitted, held = stream.text_pairs(model, settings)
+    # The direction of one block is removed from the maps of all blocks.
     vector = stream.difference(model, fitted, names[number], settings.most_tokens)
     direction = torch.from_numpy(vector / np.linalg.norm(vector))
+    # Each map gets a LoRA of its own, but all remove the same direction.
     matrices = without(writing_maps(model, names), direction)
     before, along = stream.preference(model, held), stream.spread_along(model, names, direction)
     parameters = write_lora(model, matrices, job.out)
     with attached(model, job.out) as ablated:
+        # The check is of the written adapter, as a user will load it.
         share = stream.spread_along(ablated, names, direction) / along
         if share > REMAINS:
             raise MitigationError(

@@ -89,6 +89,7 @@ class AutoDebiasSettings(TrainingSettings):
 
 def run(job: Job[AutoDebiasSettings]) -> Adapter:
     """Searches prompts if asked to, trains on them, and writes the adapter."""
+    # Imports are below, because the settings are listed without torch.
     if job.settings.pairs:
         return run_on_pairs(job)
     from cards.common.files import put
@@ -99,6 +100,7 @@ def run(job: Job[AutoDebiasSettings]) -> Adapter:
     model, settings = job.model, job.settings
     pairs = alignment.whole_pairs(model, read_word_pairs(settings))
     stereotypes = alignment.token_numbers(model, read_lines(settings.stereotypes, f"{PUBLISHED}/stereotypes"))
+    # One generator for the search and the split, so that a seed gives both.
     draw, path = random.Random(settings.seed), checkpoint_path(job)
     if settings.prompts == SEARCH:
         loss = alignment.AlignmentLoss(model, stereotypes, reverse=settings.published)
@@ -107,8 +109,10 @@ def run(job: Job[AutoDebiasSettings]) -> Adapter:
         words = alignment.candidates(model, settings.search_words)
         size, beam = settings.search_length, settings.search_beam
         prompts = alignment.search(model, loss, some, words, size, beam, path.with_suffix(".json"), job.console)
+        # The prompts that were found are part of the result: the search takes long.
         put(job.out / "prompts.txt", "".join(f"{prompt}\n" for prompt in prompts).encode())
     else:
+        # The published prompts of each domain are a file of their own.
         prompts = read_lines(settings.prompts, f"{PUBLISHED}/prompts-{settings.domain}")
     trained_pairs, held_pairs = split_pairs(pairs, settings.held_out, draw)
     rows = alignment.prompted_pairs(model, prompts, trained_pairs)
@@ -146,6 +150,7 @@ def run_on_pairs(job: Job[AutoDebiasSettings]) -> Adapter:
     from mitigation.training.trainable import tune
 
     model, settings = job.model, job.settings
+    # Of each pair only the prompt and the two objects are used, not its sentences.
     every = read_pairs(settings.pairs)
     possible, left_out = each_possible(every, lambda row: edit_pair(model.tokens, row))
     tell_left_out(left_out, len(every), "aligned", job.console)
@@ -199,6 +204,7 @@ def opposite_prompts(rows: Sequence[Row]) -> list[tuple[str, str]]:
     by_objects: dict[tuple[str, frozenset[str]], list[Row]] = {}
     for row in rows:
         objects = frozenset((row["object_biased"], row["object_unbiased"]))
+        # Prompts of a template are equal when the subject is taken out.
         template = row["prompt"].replace(row["subject"], "") if row["subject"] else ""
         by_template.setdefault((template, objects), []).append(row)
         by_objects.setdefault(("", objects), []).append(row)
@@ -248,8 +254,10 @@ def read_word_pairs(settings: AutoDebiasSettings) -> list[tuple[str, str]]:
         raise MitigationError(
             f"{PUBLISHED} has no words for {settings.domain!r}; give gender or race, or a JSON file with --words."
         )
+    # The divergence is of two distributions, so triples of words cannot be aligned.
     if any(len(group) != 2 for group in groups):
         raise MitigationError(f"The words for {settings.domain!r} are no pairs; give a domain with pairs of words.")
+    # The published lists have some pairs twice.
     return list(dict.fromkeys((one, other) for one, other in groups))
 
 
@@ -279,6 +287,7 @@ def chosen_file(file: str, published: str) -> Path:
     """A file of the user's, or that of a pinned source if ``file`` is the name of the published ones."""
     if file != PUBLISHED:
         return Path(file)
+    # Words were published for gender and race alone.
     if published not in catalogue().sources:
         raise MitigationError(f"Guo et al. published no {published.removeprefix(f'{PUBLISHED}/')}; give a file.")
     return fetched_source(published).path

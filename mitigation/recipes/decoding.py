@@ -90,10 +90,12 @@ def sampled_prompts(grids: Sequence[str]) -> list[Prompt]:
 
 def with_seeds(prompt: Prompt, seeds: Sequence[int]) -> list[Prompt]:
     """A sampled prompt once per seed; one that is not sampled once."""
+    # Greedy decoding gives the same text for each seed.
     if not prompt.decoding.keys() & set(GRIDS):
         return [prompt]
     prompts = []
     for seed in seeds:
+        # The prompt itself has the first seed, and keeps its name.
         if seed == prompt.decoding.get("seed", 42):
             prompts.append(prompt)
         else:
@@ -110,6 +112,7 @@ def measure_gas(
     pooled = {}
     for name in samples[0]:
         pooled[name] = np.concatenate([sample[name] for sample in samples])
+    # One cluster for all samples of a prompt: they are not independent.
     every = Group("", np.ones(len(pooled["id"]), bool))
     (estimate,) = measure([(every, gas())], pooled, pooled["id"])
     return estimate
@@ -121,6 +124,7 @@ def sample_table(model: Model, prompt: Prompt, splits: Sequence[Loaded], cache: 
     requests: list[Request] = []
     for question in questions:
         requests += question.requests.values()
+    # The key has the decoding, so settings do not share continuations.
     with Store(cache, answering.key(model, prompt)) as store:
         responses = answering.answer(model, requests, store, {"decoding": answering.decoding(prompt)}, console)
     return table("clean", questions, responses)

@@ -90,6 +90,7 @@ def run(job: Job[DpoSettings]) -> Adapter:
         rows, female = preferences(model, prompts, settings)
         held_rows, _ = preferences(model, held, settings)
         measures["share of rows that prefer she"] = float(female.mean())
+    # The schedule counts a share of the steps, and the paper a number of them.
     schedule = settings.schedule(warmup=settings.warmup / settings.steps)
     tuned = tune(job, PreferenceLoss(model, settings.beta), rows, held_rows, schedule)
     for when, terms in (("before", tuned.curve.held[0]), ("after", tuned.after)):
@@ -102,6 +103,7 @@ def preferences(
     model: Model, prompts: list[str], settings: DpoSettings
 ) -> tuple[list[Preference], np.ndarray[Any, Any]]:
     """A row of :class:`mitigation.training.losses.PreferenceLoss` for each prompt, and in which [prompts] is *she*."""
+    # Of the unchanged model: no adapter is attached yet.
     ratios = log_ratios(model, prompts)
     # Preferences are set in a random order, so that neighbouring rows of a corpus are not treated alike.
     order = np.random.default_rng(settings.seed).permutation(len(prompts))
@@ -131,6 +133,7 @@ def pair_preferences(job: Job[DpoSettings]) -> tuple[list[Preference], list[Pref
     possible, left_out = each_possible(every, lambda row: edit_pair(model.tokens, row))
     rows, pairs = [], {}
     for row, pair in possible:
+        # Such a pair would prefer and reject the same token.
         if pair.objects[0] == pair.objects[1]:
             left_out[str(row["id"])] = "both objects begin with the same token"
         else:
@@ -152,10 +155,12 @@ def pair_preference(model: Model, pair: EditPair, beta: float) -> Preference:
     import torch
 
     query = pair.biased[pair.prompt.query]
+    # The tokens before the object are the same in both sentences.
     prompt = list(query.ids[: query.at[pair.prompt.answer] + 1])
     biased, unbiased = pair.objects
     with torch.inference_mode():
         logits = model.network(input_ids=torch.tensor([prompt], device=model.device)).logits[0, -1].double()
+    # The normalization of both probabilities is the same, so logits suffice.
     ratio = float(logits[unbiased] - logits[biased])
     share = float(1 / (1 + np.exp(beta * ratio)))
     return Preference(prompt, (unbiased, biased), share, ratio)
@@ -191,6 +196,7 @@ def prefers_first(ratios: Floats, beta: float) -> np.ndarray[Any, Any]:
     >>> int(prefers_first(np.zeros(10), 0.1).sum())
     5
     """
+    # logit(p) = β log(P(he) / P(she)), see the first paragraph of this module.
     shares = 1 / (1 + np.exp(beta * ratios))
     whole = np.floor(np.cumsum(shares) + 0.5)
     chosen: np.ndarray[Any, Any] = np.diff(whole, prepend=0) > 0

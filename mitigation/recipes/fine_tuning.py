@@ -28,6 +28,7 @@ def run(job: Job[FineTuningSettings]) -> Adapter:
 
     model, settings, session = job.model, job.settings, EditingSession(job)
     with trainable(model, settings, alpha=settings.rank) as tuned:
+        # None: a LoRA changes all blocks, so each step runs the whole network.
         network = StampedNetwork(tuned.network, None, model.kind, model.tokens.pad, settings.score)
         trained = trained_parameters(tuned.network)
         changes, measures = session.train(network, "LoRA", model.name)

@@ -32,8 +32,10 @@ def run(job: Job[InlpSettings]) -> Adapter:
     from mitigation.projections.subspaces import Projection, inlp
 
     states = class_states(job.model, job.settings)
+    # The classifiers are fitted on one part and judged on another.
     nullspace = inlp(*states.fit, *states.choose, job.settings.classifiers, job.settings.margin)
     projection = Projection.orthogonal(nullspace.basis)
+    # The basis has a row for each number of the state.
     if projection.rank >= len(nullspace.basis):
         raise MitigationError(
             f"The projection removes all {projection.rank} directions of the hidden state, so nothing of the model "

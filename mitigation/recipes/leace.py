@@ -28,6 +28,7 @@ def run(job: Job[LeaceSettings]) -> Adapter:
     """Fits the map and writes it."""
     from mitigation.projections.subspaces import leace
 
+    # Fitted on one part only; the probe is tested on another.
     states = class_states(job.model, job.settings)
     projection = leace(*states.fit, shrinkage=job.settings.shrinkage, tolerance=job.settings.tolerance)
     return finish(job, projection, probe_measures(states, projection))

@@ -46,6 +46,7 @@ class MabelSettings(WordSettings, TrainingSettings):
     def reads(self) -> dict[str, str]:
         """The list of words and the file of pairs."""
         words = self.listed
+        # A swapped copy needs one other group.
         if len(words.groups[0]) != 2:
             raise MitigationError(f"The words for {self.domain!r} are no pairs; give a domain with pairs of words.")
         return super().reads() | {f"{SOURCE}{PAIRS}": file_sha256(fetched_source(PAIRS).path)}
@@ -63,12 +64,14 @@ def run(job: Job[MabelSettings]) -> Adapter:
             f"{len(rows)} entailment pairs have a listed word, and at least {LEAST} are needed; give other words or "
             "more pairs."
         )
+    # Neighbouring pairs of SNLI may have the same premise.
     random.Random(settings.seed).shuffle(rows)
     held_count = max(1, round(settings.held_out * len(rows)))
     held, trained = rows[:held_count], rows[held_count:]
     loss = EntailmentLoss(model, settings.temperature, settings.aligned, settings.weight, settings.masked)
     # The paper counts epochs, and the loop counts steps.
     schedule = settings.schedule(steps=max(1, settings.epochs * len(trained) // settings.batch_size), warmup=0.0)
+    # The network above the first token is trained with the rest and then thrown away.
     within = partial(loss.trained_head, wanted=settings.mlp)
     tuned = tune(job, loss, trained, held, schedule, within)
     measures: dict[str, float] = {}

@@ -39,6 +39,7 @@ def run(job: Job[PromptSettings]) -> Adapter:
     """Writes the prompt into ``out``."""
     prompt = get(job.settings.prompt)
     put(job.out / PROMPT, prompt.json().encode())
+    # A prompt of two turns has no instruction: what is asked in each turn is shown.
     instruction = prompt.instruction or prompt.system or " … ".join(prompt.turns("QUESTION", "ANSWER")[::2])
     show(job.console, [f"{prompt.name}: {instruction}"])
     return job.done(None)

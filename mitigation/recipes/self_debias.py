@@ -56,6 +56,7 @@ def run(job: Job[SelfDebiasSettings]) -> Adapter:
         version="1.0.0",
         self_debias=own,
     )
+    # Scoring reads the prefixes from the prompt, so no weight is written.
     put(job.out / PROMPT, prompt.json().encode())
     return job.done(None)
 

@@ -39,6 +39,7 @@ def run(job: Job[SentenceDebiasSettings]) -> Adapter:
 
     settings = job.settings
     states = tuple_states(job.model, settings, mean=settings.reads == "sentences")
+    # The width of the hidden state, of which at least one direction has to stay.
     width = states[0].shape[1]
     if settings.components >= width:
         raise MitigationError(

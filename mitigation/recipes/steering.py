@@ -96,6 +96,7 @@ def run(job: Job[SteeringSettings]) -> Adapter:
 
     model, settings = job.model, job.settings
     names, number = stream.block_names(model, settings.block)
+    # A projection acts on the last hidden state, so the vector is read there too.
     block = "" if settings.how == "project" else names[number]
     if settings.contrast:
         kinds, held = stream.contrast_pairs(settings.contrast)
@@ -105,6 +106,7 @@ def run(job: Job[SteeringSettings]) -> Adapter:
         found = stream.difference(model, fitted, block, settings.most_tokens)
     vector, before = torch.from_numpy(found), stream.preference(model, held)
     if settings.how == "project":
+        # A projection removes a direction, whatever the length of the vector.
         unit = found / np.linalg.norm(found)
         parameters = write_projection(model, Projection.orthogonal(unit[:, None]), job.out)
         with attached(model, job.out) as changed:
@@ -113,8 +115,10 @@ def run(job: Job[SteeringSettings]) -> Adapter:
         return job.done(parameters, before.measures("before") | after.measures("after"))
     last = feed_forwards(model.network)[number].last
     module = model.network.get_submodule(last)
+    # No strength at all is what each of them has to beat.
     best, strength = before, 0.0
     for multiple in both_signs(settings.strengths, "strengths"):
+        # Tried with a hook, which costs less than writing an adapter for each strength.
         with stream.shifted(module, (multiple * vector).to(model.device)):
             measured = stream.preference(model, held)
         # Stereotypes of both directions cancel in the gap, but not in its size.
@@ -129,6 +133,7 @@ def run(job: Job[SteeringSettings]) -> Adapter:
         )
     show(job.console, [f"Strength {strength:g}; held-out preference {before.gap:.3f} to {best.gap:.3f} nats."])
     inputs = getattr(module, "in_features", None) or module.weight.shape[0]  # GPT-2's maps have inputs first
+    # PEFT adds the bias of B to the output, which the zero matrices leave as it is.
     zero = Matrices(torch.zeros(1, inputs), torch.zeros(len(vector), 1), strength * vector)
     parameters = write_lora(model, {last: zero}, job.out)
     return job.done(parameters, before.measures("before") | best.measures("after") | {"strength": strength})

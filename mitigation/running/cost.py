@@ -27,9 +27,11 @@ class CostMeter:
     def __init__(self, model: Model) -> None:
         self._gpu = model.device if model.device.type == "cuda" else None
         self._device = str(model.environment["device"])
+        # Only tensors of this run count, and not those of an earlier one in the same process.
         if self._gpu:
             torch.cuda.reset_peak_memory_stats(self._gpu)
         self._status = _reset_peak()
+        # Last, so that what comes before is not in the time.
         self._start = time.perf_counter()
 
     @property
@@ -61,5 +63,6 @@ def _peak_of_process(status: Path | None) -> int:
         import resource
     except ImportError:
         return 0
+    # macOS counts bytes, Linux kilobytes.
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

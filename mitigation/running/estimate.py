@@ -271,6 +271,7 @@ def count(recipe: Recipe, settings: Any, empty: Empty, bits: Literal["4bit"] | N
     parts["optimizer"] = size(state)
     parts["best weights so far"] = size(trained) if getattr(settings, "patience", 0) else 0
     parts |= activations(recipe, settings, empty, batch)
+    # Only one of the two counts of activations is needed at a time.
     not_active = ACTIVATIONS if getattr(settings, "gradient_checkpointing", False) else CHECKPOINTED
     most = sum(value for name, value in parts.items() if name != not_active)
     parts["weights before, in the memory of the processor"] = weights if whole else 0
@@ -287,6 +288,7 @@ def trains_something(settings: Any) -> bool:
 def batch_of(settings: Any, kind: str, *, trains: bool) -> Batch:
     """The size of a step of a recipe with these settings."""
     # A batch of 0 is chosen by the kind of model (LanguageSettings); without training states are read in batches.
+    # States are read in batches of this size.
     by_kind = 32
     if trains:
         by_kind = 512 if kind == "masked" else 256
@@ -295,6 +297,7 @@ def batch_of(settings: Any, kind: str, *, trains: bool) -> Batch:
     of_pair = OF_PAIR + bool(getattr(settings, "gamma", 0))
     rows = pairs * of_pair or getattr(settings, "batch_size", 0) or by_kind
     at_once = min(rows, getattr(settings, "at_once", rows))
+    # A length is a row that is filled; the other limit is rarely reached by a sentence.
     tokens = getattr(settings, "length", 0) or min(ASSUMED, getattr(settings, "most_tokens", ASSUMED))
     return Batch(rows, at_once, tokens)
 
@@ -320,7 +323,9 @@ def activations(recipe: Recipe, settings: Any, empty: Empty, batch: Batch) -> di
             sides += sum(sum(weight.shape) for weight in block.parameters() if weight.dim() == 2)
         kept = 2 * batch.at_once * batch.tokens * empty.dtype.itemsize * sides
     tokens = batch.at_once * batch.tokens
+    # As they are, as log-probabilities and as their gradient, of four bytes each.
     logits = 3 * 4 * tokens * text.vocab_size
+    # With checkpointing only the input of each block is kept.
     inputs_of_blocks = number_of_blocks * tokens * text.hidden_size * empty.dtype.itemsize
     return {
         ACTIVATIONS: kept + logits,
@@ -377,7 +382,9 @@ def number_of_steps(recipe: Recipe, settings: Any, data: TrainingData | None) ->
 
 def operations(recipe: Recipe, settings: Any, empty: Empty, counted: Count) -> float:
     """Multiplications and additions of a step."""
+    # Only matrices multiply; vectors of norms and biases are small beside them.
     multiplied: int = sum(weight.numel() for weight in empty.network.parameters() if weight.dim() == 2)
+    # The forward pass counts one, and each of the following as long again.
     passes = 1
     if counted.trained:
         passes += 1
@@ -398,6 +405,7 @@ def empty_network(options: LoadOptions) -> Empty:
     code = {"trust_remote_code": options.trust_remote_code}
     folder = checkpoint.fetched(name, options.revision, ["config.json"])
     config = checkpoint.config(folder, name)
+    # Before any code of the model runs, its kind and whether its code may run are known.
     kind = checkpoint.kind(config, name)
     checkpoint.check_code(folder, config, name, options.revision, trusted=options.trust_remote_code)
     device = checkpoint.torch_device(None if options.device == "auto" else options.device)
@@ -416,11 +424,13 @@ def adapted(recipe: Recipe, empty: Empty, settings: Any) -> Iterator[Any]:
         yield network.requires_grad_(True)
     elif hasattr(settings, "units"):
         units = settings.units_for(network.config.get_text_config().hidden_size)
+        # Which block is not known before it is located, and all blocks have the same size.
         config = StampConfig(layer=max(settings.layer, 0), units=units, kind=empty.kind)
         stamped = wrap(network, config)
         yield stamped
         stamped.unload()
     else:
+        # The context of a training needs no more of a model than these two.
         model: Any = SimpleNamespace(network=network, kind=empty.kind)
         with trainable(model, SimpleNamespace(rank=settings.rank, seed=0), settings.rank) as tuned:
             yield tuned.network
@@ -438,6 +448,7 @@ def optimizer_state(trained: list[Any], name: str) -> list[torch.Tensor]:
     """The tensors that an optimizer keeps, after a step on weights that have no numbers."""
     if not trained:
         return []
+    # The state is the same whether weights are updated one by one or together.
     optimizer = OPTIMIZERS[name](trained, foreach=False)
     for weight in trained:
         weight.grad = torch.zeros_like(weight)
@@ -482,8 +493,10 @@ def in_four_bits(network: Any) -> int:
 def speed(device: torch.device, dtype: torch.dtype) -> float:
     """Operations a second in the fastest of a few products of two square matrices on a device."""
     width = 1024 if device.type == "cpu" else 8192
+    # Large enough that the product and not the start of a kernel is measured.
     matrix = torch.ones(width, width, dtype=dtype, device=device)
     times = []
+    # The first product also loads libraries, so the fastest one counts.
     for _ in range(4):
         start = time.perf_counter()
         float((matrix @ matrix)[0, 0])  # reading a number waits for the result

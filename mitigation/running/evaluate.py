@@ -65,6 +65,7 @@ class Evaluation:
         interrupted run in ``folder``. Several runs may share it: one process waits there for another.
         """
         chat = Chat(model.tokens.tokenizer, model.name, prompt.system) if self.chat else None
+        # Two processes may write into one store only one after the other.
         shared = locked(responses, MitigationError, wait=True) if responses else nullcontext()
         with shared, Store(responses or folder / "responses", answering.key(model, prompt, chat=chat)) as store:
             settings = Settings(profile=self.profile, resamples=self.resamples)
@@ -123,6 +124,7 @@ def compare_runs(
     The comparison is also written into the folder ``after``. An agreement of two runs (for example the share
     of facts that are predicted as before) has only a value after.
     """
+    # The run with the adapter is compared with the one without.
     compared = scoring.compare(after, before, resamples)
     report.write_comparison(after, compared)
     # Differences name their estimate by the three parts of a key, and may be fewer than the estimates.

@@ -36,6 +36,7 @@ def plot_losses(curve: LossCurve, path: Path, title: str, step: str = "step") ->
 
     What is measured at validations alone (``gap`` and ``language``) has a panel as well.
     """
+    # Held-out rows are measured before the first step too, at 0.
     steps = range(1, len(curve.train) + 1)
 
     def paint(axes: Axes, name: str) -> None:
@@ -88,9 +89,11 @@ def plot_changes(changes: Sequence[Change], path: Path, title: str) -> None:
                 # The legend has each colour once.
                 label = when if row == 0 else None
                 interval(axes, getattr(change, when), up - row, colour, label=label)
+        # SS and PS of 50 are no preference.
         if name != "gap":
             axes.axvline(50, color=_SOFT, linewidth=0.6, linestyle=DOTTED)
         axes.set_yticks([-row for row in range(len(shown))], [change.group for change in shown])
+        # The first group is at the top.
         axes.set_ylim(0.5 - len(shown), 0.5)
         # SS and PS are abbreviations; the gap is a word.
         if name == "gap":

@@ -97,6 +97,7 @@ def mitigate(
     if loaded is None:
         from mitigation.running.estimate import plan_loading
 
+        # Each process of a distributed training has a GPU of its own.
         options = replace(options, device=options.device or _gpu_of_process())
         plan = plan_loading(recipe, settings, options, quantize)
         show(errors, plan.remarks)
@@ -113,6 +114,7 @@ def mitigate(
             f"{model.kind} one; give another model."
         )
     chosen = evaluation(model) if evaluation else None  # before training, so that errors in it come first
+    # Other processes only train: the first one evaluates and writes.
     if rank := int(os.environ.get("RANK", "0")):
         recipe.make(model, settings, data, empty_folder(work / f"rank-{rank}"), errors)
         shutil.rmtree(work / f"rank-{rank}")
@@ -120,6 +122,7 @@ def mitigate(
     full_precision: dict[Key, Numbers] = {}
     compared: Sequence[HeadlineChange] = ()
     with locked(work, MitigationError):
+        # Under the lock, so that two runs into the same folder do not mix their steps.
         put(work / MARK, b"The steps of a run of probes mitigate.\n", work / RECORD)
         adapter = make_adapter(recipe, settings, model, data, work / "made", errors, out)
         if chosen is not None:
@@ -324,6 +327,7 @@ def out_of_memory_sentence(recipe: Recipe, settings: Any, model: Model) -> str:
         lower = value is False if name == "gradient_checkpointing" else (value or 0) > 1
         if lower:
             options.append(advice)
+    # All weights cannot be trained in 4 bits, a LoRA on them can.
     if getattr(settings, "rank", 0) and not model.dtype.endswith("4bit"):
         options.append("--quantize 4bit")
     advice = f"give {' or '.join(options)}" if options else "use a device with more memory"
@@ -341,6 +345,7 @@ def finished(recipe: Recipe, settings: Any, model: Model, data: TrainingData, fo
     """
     if not _made_before(recipe, settings, model, data, folder):
         return False
+    # Changes that a recipe measures itself are no evaluation.
     scored = set(benchmarks.names())
     return any(change.benchmark in scored for change in read(folder).changes)
 

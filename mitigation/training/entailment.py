@@ -113,6 +113,7 @@ class EntailmentLoss:
     def states(self, network: Any, rows: Sequence[EntailmentRow]) -> torch.Tensor:
         """The states [4, rows, width] of the sentences, in the order of :data:`EntailmentRow`."""
         device = next(network.parameters()).device
+        # All premises first, then all hypotheses, and so on.
         sentences = [row[which] for which in range(4) for row in rows]
         hidden = network(**network_inputs(sentences, self.pad, device), output_hidden_states=True).hidden_states[-1]
         first = torch.as_tensor(hidden[:, 0]).float()

@@ -44,6 +44,7 @@ class TrainingSettings(Settings):
 
         values: dict[str, Any] = {}
         for part in fields(TrainingSchedule):
+            # A recipe may have no setting for a part of the schedule, which then keeps its default.
             values[part.name] = getattr(self, part.name, part.default)
         return TrainingSchedule(**values | computed)
 
@@ -62,10 +63,12 @@ class CorpusSettings(Settings):
 
     def reads(self) -> dict[str, str]:
         """The files of the corpus, and what other settings name."""
+        # The corpus comes before the words, as in the facts of earlier versions.
         return corpora.fingerprints(self.corpus) | super().reads()
 
     def texts(self) -> list[str]:
         """The first lines with text of the corpus."""
+        # Read in order and not drawn, so that a large corpus is not read to its end.
         return list(islice(corpora.paragraphs(self.corpus, self.field), self.lines or None))
 
 
@@ -112,5 +115,6 @@ class LanguageSettings(CorpusSettings, TrainingSettings):
     def shuffled_texts(self) -> list[str]:
         """The texts of the corpus in a random order, at most ``lines`` of them."""
         texts = self.texts()
+        # Lines of a corpus follow each other, and held-out ones are the last.
         random.Random(self.seed).shuffle(texts)
         return texts

@@ -57,9 +57,11 @@ class Trainable:
         """Multiplies what training adds to the weights; -1 does the opposite of what was learnt."""
         if self.original:
             for name, weight in self.network.named_parameters():
+                # lerp(a, b, f) is a + f (b - a): what training added, times the factor.
                 weight.copy_(torch.lerp(self.original[name].to(weight.device), weight, factor))
             return
         for name, weight in self.network.named_parameters():
+            # The product is B A, so scaling one of the two scales it.
             if "lora_B" in name:
                 weight.mul_(factor)
 
@@ -89,6 +91,7 @@ def trainable(model: Model, settings: Any, alpha: int) -> Iterator[Trainable]:
     MitigationError
         If all weights are to be trained and are not in float32, or the modules cannot be adapted.
     """
+    # The first matrices of a LoRA are drawn when the network is wrapped.
     torch.manual_seed(settings.seed)
     network = model.network
     checkpointing = getattr(settings, "gradient_checkpointing", False)
