@@ -255,7 +255,8 @@ class Job(Generic[T]):
 
         self.meter = CostMeter(self.model)
         # Now, before anything is trained, so that a change while training is noticed later.
-        self.reads = dict(self.settings.reads())
+        settings: Any = self.settings
+        self.reads: dict[str, str] = settings.reads()
 
     @property
     def versions(self) -> dict[str, str]:
@@ -273,13 +274,14 @@ class Job(Generic[T]):
         MitigationError
             If the setting is no file, or the file cannot be read as UTF-8.
         """
-        marked = {own.name for own in fields(self.settings) if own.metadata.get("file")}  # type: ignore[arg-type]
+        settings: Any = self.settings
+        marked = {named.name for named in fields(settings) if named.metadata.get("file")}
         if name not in marked:
             raise MitigationError(
                 f"The setting {name} of {self.recipe} is not marked as a file, so a changed file would not be noticed; "
                 "make it with setting(…, file=True)."
             )
-        path = getattr(self.settings, name)
+        path = getattr(settings, name)
         if not path:
             return ""
         try:

@@ -187,12 +187,13 @@ def with_weights(adapted: Any, name: str) -> tuple[Any, dict[str, torch.Tensor],
     for path, layer in base.named_modules():
         if not isinstance(layer, BaseTunerLayer):
             continue
-        own: Any = layer.get_base_layer()
-        if uses[id(getattr(own, "weight", None))] > 1:
-            own.weight, untied = torch.nn.Parameter(own.weight.detach().clone()), True
+        base_layer: Any = layer.get_base_layer()
+        if uses[id(getattr(base_layer, "weight", None))] > 1:
+            base_layer.weight = torch.nn.Parameter(base_layer.weight.detach().clone())
+            untied = True
         # PEFT adds the bias of a LoRA to that of the map, so there has to be one.
-        if any(getattr(layer, "lora_bias", {}).values()) and own.bias is None:
-            own.bias = torch.nn.Parameter(own.weight.new_zeros(own.out_features))
+        if any(getattr(layer, "lora_bias", {}).values()) and base_layer.bias is None:
+            base_layer.bias = torch.nn.Parameter(base_layer.weight.new_zeros(base_layer.out_features))
             biased.append(path)
     try:
         network = adapted.merge_and_unload(safe_merge=True)

@@ -128,8 +128,8 @@ def main(
             for method in chosen:
                 points = maker.swept() if sweep else [{}]
                 for name, changed in variants(method, evaluation.profile, domains_of_methods, seeds, points):
-                    made = maker.make(method, name, config_of_recipe.get(method.name, {}), corpus, changed)
-                    if not made and sweep and name == f"fast-{domains_of_methods[0]}":
+                    complete = maker.make(method, name, config_of_recipe.get(method.name, {}), corpus, changed)
+                    if not complete and sweep and name == f"fast-{domains_of_methods[0]}":
                         break  # without its located block there is no sweep, whatever the others give
         if glue:
             add_to_methods(out, options, split_list(glue), evaluation.limit, errors)

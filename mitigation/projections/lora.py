@@ -59,8 +59,8 @@ def write_lora(model: Model, matrices: Mapping[str, Matrices], out: Path) -> int
 
     from scoring.adapters.attach import wrap
 
-    some = next(iter(matrices.values()))
-    rank, with_bias = len(some.a), some.bias is not None
+    first = next(iter(matrices.values()))
+    rank, with_bias = len(first.a), first.bias is not None
     config = LoraConfig(
         r=rank,
         lora_alpha=rank,  # the scale of the product is 1

@@ -105,10 +105,10 @@ def run(job: Job[AutoDebiasSettings]) -> Adapter:
     if settings.prompts == SEARCH:
         loss = alignment.AlignmentLoss(model, stereotypes, reverse=settings.published)
         # The search measures every prompt on every pair, so it takes a sample of them.
-        some = draw.sample(pairs, min(settings.search_pairs, len(pairs)))
+        sample = draw.sample(pairs, min(settings.search_pairs, len(pairs)))
         words = alignment.candidates(model, settings.search_words)
         size, beam = settings.search_length, settings.search_beam
-        prompts = alignment.search(model, loss, some, words, size, beam, path.with_suffix(".json"), job.console)
+        prompts = alignment.search(model, loss, sample, words, size, beam, path.with_suffix(".json"), job.console)
         # The prompts that were found are part of the result: the search takes long.
         put(job.out / "prompts.txt", "".join(f"{prompt}\n" for prompt in prompts).encode())
     else:
@@ -151,11 +151,13 @@ def run_on_pairs(job: Job[AutoDebiasSettings]) -> Adapter:
 
     model, settings = job.model, job.settings
     # Of each pair only the prompt and the two objects are used, not its sentences.
-    every = read_pairs(settings.pairs)
-    possible, left_out = each_possible(every, lambda row: edit_pair(model.tokens, row))
-    tell_left_out(left_out, len(every), "aligned", job.console)
+    file_rows = read_pairs(settings.pairs)
+    possible, left_out = each_possible(file_rows, lambda row: edit_pair(model.tokens, row))
+    tell_left_out(left_out, len(file_rows), "aligned", job.console)
     if not possible:
-        raise MitigationError(f"None of the {len(every)} pairs of {settings.pairs} can be aligned; give other pairs.")
+        raise MitigationError(
+            f"None of the {len(file_rows)} pairs of {settings.pairs} can be aligned; give other pairs."
+        )
     pairs_by_id = {str(row["id"]): pair for row, pair in possible}
     trained, held = split_subjects([row for row, _ in possible], settings.held_out, settings.seed)
     draw = random.Random(settings.seed)

@@ -113,8 +113,8 @@ def measure_gas(
     for name in samples[0]:
         pooled[name] = np.concatenate([sample[name] for sample in samples])
     # One cluster for all samples of a prompt: they are not independent.
-    every = Group("", np.ones(len(pooled["id"]), bool))
-    (estimate,) = measure([(every, gas())], pooled, pooled["id"])
+    all_prompts = Group("", np.ones(len(pooled["id"]), bool))
+    (estimate,) = measure([(all_prompts, gas())], pooled, pooled["id"])
     return estimate
 
 

@@ -111,8 +111,10 @@ def preferences(
     female[order] = prefers_first(ratios[order], settings.beta)
     encoded = encode_prompts(model, prompts, settings.max_length)
     she, he = (int(token) for token in model.tokens.words(PRONOUNS) if token is not None)
-    rows = zip(encoded, female.tolist(), ratios.tolist(), strict=True)
-    return [Preference(ids, (she, he), float(first), ratio) for ids, first, ratio in rows], female
+    rows = []
+    for ids, prefers_she, ratio in zip(encoded, female.tolist(), ratios.tolist(), strict=True):
+        rows.append(Preference(ids, (she, he), float(prefers_she), ratio))
+    return rows, female
 
 
 def pair_preferences(job: Job[DpoSettings]) -> tuple[list[Preference], list[Preference]]:
@@ -129,8 +131,8 @@ def pair_preferences(job: Job[DpoSettings]) -> tuple[list[Preference], list[Pref
     from mitigation.editing.session import split_subjects, tell_left_out
 
     model, settings = job.model, job.settings
-    every = read_pairs(settings.pairs)
-    possible, left_out = each_possible(every, lambda row: edit_pair(model.tokens, row))
+    file_rows = read_pairs(settings.pairs)
+    possible, left_out = each_possible(file_rows, lambda row: edit_pair(model.tokens, row))
     rows, pairs = [], {}
     for row, pair in possible:
         # Such a pair would prefer and reject the same token.
@@ -139,9 +141,11 @@ def pair_preferences(job: Job[DpoSettings]) -> tuple[list[Preference], list[Pref
         else:
             rows.append(row)
             pairs[str(row["id"])] = pair
-    tell_left_out(left_out, len(every), "compared", job.console)
+    tell_left_out(left_out, len(file_rows), "compared", job.console)
     if not rows:
-        raise MitigationError(f"None of the {len(every)} pairs of {settings.pairs} can be compared; give other pairs.")
+        raise MitigationError(
+            f"None of the {len(file_rows)} pairs of {settings.pairs} can be compared; give other pairs."
+        )
     trained, held = split_subjects(rows, settings.held_out, settings.seed)
     beta = settings.beta
     return (

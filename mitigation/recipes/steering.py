@@ -82,7 +82,10 @@ def both_signs(text: str, name: str) -> list[float]:
         sizes = []
     if not sizes or not all(0 < size < float("inf") for size in sizes):
         raise MitigationError(f"The setting {name} is {text!r}; give numbers above 0, with commas.")
-    return [sign * size for size in sorted(sizes) for sign in (1, -1)]
+    signed: list[float] = []
+    for size in sorted(sizes):
+        signed += [size, -size]
+    return signed
 
 
 def run(job: Job[SteeringSettings]) -> Adapter:
@@ -100,14 +103,15 @@ def run(job: Job[SteeringSettings]) -> Adapter:
     block = "" if settings.how == "project" else names[number]
     if settings.contrast:
         kinds, held = stream.contrast_pairs(settings.contrast)
-        found = stream.predicting_difference(model, kinds, block, settings.most_tokens)
+        concept = stream.predicting_difference(model, kinds, block, settings.most_tokens)
     else:
         fitted, held = stream.text_pairs(model, settings)
-        found = stream.difference(model, fitted, block, settings.most_tokens)
-    vector, before = torch.from_numpy(found), stream.preference(model, held)
+        concept = stream.difference(model, fitted, block, settings.most_tokens)
+    vector = torch.from_numpy(concept)
+    before = stream.preference(model, held)
     if settings.how == "project":
         # A projection removes a direction, whatever the length of the vector.
-        unit = found / np.linalg.norm(found)
+        unit = concept / np.linalg.norm(concept)
         parameters = write_projection(model, Projection.orthogonal(unit[:, None]), job.out)
         with attached(model, job.out) as changed:
             after = stream.preference(changed, held)
@@ -122,14 +126,17 @@ def run(job: Job[SteeringSettings]) -> Adapter:
         with stream.shifted(module, (multiple * vector).to(model.device)):
             measured = stream.preference(model, held)
         # Stereotypes of both directions cancel in the gap, but not in its size.
-        nearer = measured.size < best.size if settings.contrast else abs(measured.gap) < abs(best.gap)
+        if settings.contrast:
+            nearer = measured.size < best.size
+        else:
+            nearer = abs(measured.gap) < abs(best.gap)
         if nearer and settings.kept(measured.loss, before.loss):
             best, strength = measured, multiple
     if not strength:
+        preference = before.size if settings.contrast else before.gap
         raise MitigationError(
             f"No strength among {settings.strengths} lowers the preference of {model.name} on held-out sentences, "
-            f"which is {before.size if settings.contrast else before.gap:.3f} nats; give other strengths, a higher "
-            "loss_limit or another block."
+            f"which is {preference:.3f} nats; give other strengths, a higher loss_limit or another block."
         )
     show(job.console, [f"Strength {strength:g}; held-out preference {before.gap:.3f} to {best.gap:.3f} nats."])
     inputs = getattr(module, "in_features", None) or module.weight.shape[0]  # GPT-2's maps have inputs first

@@ -47,18 +47,20 @@ class CostMeter:
 
 def _reset_peak() -> Path | None:
     """Sets the peak of this process to its present memory; the file to read the peak from, or None off Linux."""
-    own = Path("/proc/self")
+    process = Path("/proc/self")
     try:
-        (own / "clear_refs").write_text("5")
+        (process / "clear_refs").write_text("5")  # 5 resets the peak, see proc(5)
     except OSError:
         return None
-    return own / "status"
+    return process / "status"
 
 
 def _peak_of_process(status: Path | None) -> int:
     """The peak resident memory of this process in bytes; 0 where the system does not report it."""
-    if status and (line := re.search(r"^VmHWM:\s+(\d+) kB$", status.read_text(), re.MULTILINE)):
-        return int(line[1]) * 1024
+    if status:
+        line = re.search(r"^VmHWM:\s+(\d+) kB$", status.read_text(), re.MULTILINE)
+        if line:
+            return int(line[1]) * 1024
     try:
         import resource
     except ImportError:

@@ -179,7 +179,7 @@ def subjects(prompts: Sequence[str]) -> list[str]:
     for distinct in {tuple(words) for words in texts}:
         for rest, span in _spans(distinct):
             fillers.setdefault(rest, set()).add(span)
-    found = []
+    subjects_of_prompts = []
     for words in texts:
         candidates = []
         for rest, span in _spans(words):
@@ -191,8 +191,8 @@ def subjects(prompts: Sequence[str]) -> list[str]:
             # The shortest span, of these the one with most alternatives, and then the first in the alphabet.
             _, _, chosen = min(candidates)
             subject = " ".join(chosen)
-        found.append(subject)
-    return found
+        subjects_of_prompts.append(subject)
+    return subjects_of_prompts
 
 
 def _spans(words: Sequence[str]) -> Iterable[tuple[tuple[tuple[str, ...], tuple[str, ...]], tuple[str, ...]]]:
