@@ -228,7 +228,7 @@ def mitigated(
         return estimated
     # Data that is not there is refused now, and not after the training.
     evaluation = planned_evaluation(recipe, options, rows) if options.evaluate else None
-    return run.mitigate(
+    return run.make_and_evaluate(
         recipe, settings_of_run, how, rows, out, evaluation, console, errors, quantize=options.quantize, loaded=loaded
     )
 

@@ -37,7 +37,7 @@ from mitigation.methods import comparison
 from mitigation.methods.comparison import BENCHMARKS, COLUMNS, DOMAINS, change_of
 from mitigation.recipe import Recipe, read_settings, resolve_settings
 from mitigation.running.quantization import choose_quantization
-from mitigation.running.run import finished, mitigate
+from mitigation.running.run import finished, make_and_evaluate
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import FACTS, read
 from scoring.inference.load_options import LoadOptions
@@ -253,7 +253,7 @@ class TableMaker:
             if choose_quantization(recipe, "auto", self.device)[0]:
                 # Weights in 4 bits are of the recipes that want them; the others share the loaded model.
                 shared = None
-            mitigate(
+            make_and_evaluate(
                 recipe,
                 settings,
                 self.options,

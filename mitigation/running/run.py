@@ -47,7 +47,7 @@ MARK = "steps.txt"
 FULL_PRECISION = " in full precision"
 
 
-def mitigate(
+def make_and_evaluate(
     recipe: Recipe,
     settings: Any,
     options: LoadOptions,
