@@ -49,7 +49,7 @@ def setting(
 
     :class:`Settings` checks that a number is above ``above``, at least ``least``, below ``below`` and at most ``most``,
     and that a text is one of ``choices``. One that is ``required`` has no default: a recipe does not run without it.
-    A ``file`` names a text file, which :meth:`Job.read` reads and :meth:`Settings.reads` records.
+    A ``file`` names a text file, which :meth:`Job.read` reads and :meth:`Settings.inputs` records.
     """
     metadata = {
         "help": help_,
@@ -80,7 +80,7 @@ def defaults(source: str, **values: Any) -> Callable[[type[T]], type[T]]:
     """
 
     def changed(kind: type[T]) -> type[T]:
-        known = {}
+        known: dict[str, Any] = {}
         for base in reversed(kind.__mro__):
             if is_dataclass(base):
                 known |= {inherited.name: inherited for inherited in fields(base)}
@@ -114,7 +114,7 @@ class Settings:
                 *others, last = limits["choices"]
                 raise MitigationError(f"The setting {checked.name} is {value!r}; give {', '.join(others)} or {last}.")
 
-    def reads(self) -> dict[str, str]:
+    def inputs(self) -> dict[str, str]:
         """Name to fingerprint of all that a recipe with these settings reads besides built data sets.
 
         The facts of the adapter record it, and a run is continued only where it is the same. Each name has a colon:
@@ -256,12 +256,12 @@ class Job(Generic[T]):
         self.meter = CostMeter(self.model)
         # Now, before anything is trained, so that a change while training is noticed later.
         settings: Any = self.settings
-        self.reads: dict[str, str] = settings.reads()
+        self.inputs: dict[str, str] = settings.inputs()
 
     @property
     def versions(self) -> dict[str, str]:
         """The versions of all that was read so far: built data sets, and then what the settings name."""
-        return self.data.versions | self.reads
+        return self.data.versions | self.inputs
 
     def read(self, name: str) -> str:
         """The text of the file that a setting names; empty where it names none.
@@ -307,7 +307,7 @@ class Job(Generic[T]):
         if parameters is None:
             cost = replace(cost, seconds=0.0, memory=0)
             # The texts for perplexity may have been read from the same data sets, and they are none of the recipe's.
-            data = self.reads
+            data = self.inputs
         facts = describe(self.out, self.model, self.recipe, self.settings, data=data, cost=cost, measures=measures)
         return replace(facts, changes=tuple(changes))
 

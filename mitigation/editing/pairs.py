@@ -195,7 +195,7 @@ def edit_pair(tokens: Tokens, row: Row, prefix: str = "", *, profile: str = OBJE
         start = length + row["prompt"].index(BLANK)
         rest = tuple(replace(option, spans=((start, len(option.text)),)) for option in options)
         requests.append(Request(row["id"], options=rest))
-    answered = tokens.queries(requests)
+    answered = list(tokens.queries(requests))
     (biased_queries, unbiased_queries), _ = answered[0]
     biased, unbiased = tuple(biased_queries), tuple(unbiased_queries)
     # Where nothing before the object is scored, its first token is the first answer.

@@ -131,7 +131,7 @@ class PairSettings(CorpusSettings, EditingSchedule):
     )
     prefix_tokens: int = setting(10, "Tokens of a prefix, which a causal model generates.", OPEN, above=0)
 
-    def reads(self) -> dict[str, str]:
+    def inputs(self) -> dict[str, str]:
         """The file of pairs, and the ordinary text where it has a weight."""
         fingerprints: dict[str, str] = {}
         if self.pairs:

@@ -63,7 +63,7 @@ class AutoDebiasSettings(TrainingSettings):
     epochs: int = setting(1, "Times that each prompt is trained after each pair; a step has prompts.", PAPER, above=0)
     measured: int = setting(256, "Prompts that are measured while training.", OPEN, above=0)
 
-    def reads(self) -> dict[str, str]:
+    def inputs(self) -> dict[str, str]:
         """The words and prompts; or the file of pairs, where there is one."""
         if self.pairs:
             return corpora.fingerprints(self.pairs)

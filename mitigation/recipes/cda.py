@@ -45,11 +45,11 @@ class CdaSettings(LanguageSettings, WordSettings):
                 "--no-published and --domain gender, or leave out --names."
             )
 
-    def reads(self) -> dict[str, str]:
+    def inputs(self) -> dict[str, str]:
         """The pairs; or the corpus, the list of words and the names."""
         if self.pairs:
             return fingerprints(self.pairs)
-        versions = super().reads()
+        versions = super().inputs()
         if self.names:
             names = name_pairs(self.names)
             versions[names.name] = names.version

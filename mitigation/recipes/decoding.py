@@ -11,6 +11,7 @@ and says nothing about the model.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.table import Table as Grid
@@ -99,7 +100,7 @@ def with_seeds(prompt: Prompt, seeds: Sequence[int]) -> list[Prompt]:
         if seed == prompt.decoding.get("seed", 42):
             prompts.append(prompt)
         else:
-            decoding = {**prompt.decoding, "seed": seed}
+            decoding: Any = {**prompt.decoding, "seed": seed}
             prompts.append(replace(prompt, name=f"{prompt.name}-seed-{seed}", decoding=decoding))
     return prompts
 

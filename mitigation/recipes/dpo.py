@@ -67,7 +67,7 @@ class DpoSettings(TrainingSettings):
     )
     held_out: float = setting(0.2, "Share of the subjects of --pairs that are held out.", OPEN, above=0, below=1)
 
-    def reads(self) -> dict[str, str]:
+    def inputs(self) -> dict[str, str]:
         """The file of pairs, if there is one."""
         if self.pairs:
             return fingerprints(self.pairs)

@@ -43,13 +43,13 @@ class MabelSettings(WordSettings, TrainingSettings):
     length: int = setting(128, "The most tokens of a sentence.", CODE, above=0)
     held_out: float = setting(0.05, "Share of the pairs that are measured but not trained.", OPEN, above=0, below=1)
 
-    def reads(self) -> dict[str, str]:
+    def inputs(self) -> dict[str, str]:
         """The list of words and the file of pairs."""
         words = self.listed
         # A swapped copy needs one other group.
         if len(words.groups[0]) != 2:
             raise MitigationError(f"The words for {self.domain!r} are no pairs; give a domain with pairs of words.")
-        return super().reads() | {f"{SOURCE}{PAIRS}": file_sha256(fetched_source(PAIRS).path)}
+        return super().inputs() | {f"{SOURCE}{PAIRS}": file_sha256(fetched_source(PAIRS).path)}
 
 
 def run(job: Job[MabelSettings]) -> Adapter:

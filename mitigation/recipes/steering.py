@@ -44,11 +44,11 @@ class ContrastSettings(stream.StreamSettings):
         """Whether the limit allows a loss."""
         return not self.loss_limit or loss <= before + self.loss_limit
 
-    def reads(self) -> dict[str, str]:
+    def inputs(self) -> dict[str, str]:
         """The contrast, or the corpus and the list of words."""
         if self.contrast:
             return fingerprints(self.contrast)
-        return super().reads()
+        return super().inputs()
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,7 @@ def make_and_evaluate(
     work = out.with_name(f"{out.name}-work")
     check_target(out)
     check_work_folder(work)
-    settings.reads()  # what the recipe reads is there and has the right form, before a model is loaded
+    settings.inputs()  # what the recipe reads is there and has the right form, before a model is loaded
     bits = None
     if loaded is None:
         from mitigation.running.estimate import plan_loading
@@ -354,7 +354,7 @@ def _made_before(recipe: Recipe, settings: Any, model: Model, data: TrainingData
     """The adapter in a folder, if it is complete and was made from this model, these settings and this data."""
     if not (folder / FACTS).is_file():
         return None
-    outside = settings.reads()
+    outside = settings.inputs()
     try:
         adapter = read(folder)
         available = replace(data, versions={})  # the data of the older adapter is not recorded as read in this run

@@ -83,10 +83,7 @@ def read_contrast(path: str) -> Contrast:
     try:
         return TypeAdapter(Contrast).validate_json(Path(path).read_bytes())
     except (OSError, ValidationError) as error:
-        if isinstance(error, ValidationError):
-            fault = first_fault(error)
-        else:
-            fault = error.strerror
+        fault = first_fault(error) if isinstance(error, ValidationError) else error.strerror
         raise MitigationError(
             f"The contrast {path} cannot be read ({fault}); give a JSON object with first and second, each a list of "
             f"{FEWEST} texts or more with one choice such as [he|she]."

@@ -61,10 +61,10 @@ class CorpusSettings(Settings):
     field: str = setting("text", "The field of JSON lines or Parquet that has the text.", OPEN)
     lines: int = setting(0, "Use at most this number of first lines of the text; 0 uses all.", CODE, least=0)
 
-    def reads(self) -> dict[str, str]:
+    def inputs(self) -> dict[str, str]:
         """The files of the corpus, and what other settings name."""
         # The corpus comes before the words, as in the facts of earlier versions.
-        return corpora.fingerprints(self.corpus) | super().reads()
+        return corpora.fingerprints(self.corpus) | super().inputs()
 
     def texts(self) -> list[str]:
         """The first lines with text of the corpus."""
@@ -90,10 +90,10 @@ class WordSettings(Settings):
             words = PUBLISHED if getattr(self, "corpus", "") else PROJECT
         return attribute_words(words, self.domain)
 
-    def reads(self) -> dict[str, str]:
+    def inputs(self) -> dict[str, str]:
         """The list of words, and what other settings name."""
         listed = self.listed
-        return {listed.name: listed.version} | super().reads()
+        return {listed.name: listed.version} | super().inputs()
 
 
 @dataclass(frozen=True)

@@ -184,11 +184,11 @@ def test_the_published_words_and_prompts_train_both_kinds(kind, tmp_path):
 @pytest.mark.mirror
 def test_a_changed_file_has_another_fingerprint(tmp_path):
     own = settings(tmp_path, words="auto-debias")
-    before = own.reads()
+    before = own.inputs()
     assert "source:auto-debias/female" in before
     with (tmp_path / "prompts.txt").open("a") as file:
         file.write("is very\n")
-    after = own.reads()
+    after = own.inputs()
     assert {name for name in after if after[name] != before[name]} == {"words:prompts.txt"}
     assert fetched_source("auto-debias/male").path.name == "male.txt"
 

@@ -230,14 +230,14 @@ def test_names_are_swapped_where_they_are_written_like_names(tmp_path):
     plain = cda.changed(lines[:400], attribute_words("bias-bench", "gender"), published=False, seed=0)
     assert len(plain) > 100
     assert [found[line] for line, _ in plain] == [other for _, other in plain]
-    before = settings.reads()
+    before = settings.inputs()
     (tmp_path / "names.json").write_text('{"names": [["Will", "Kim"]]}')
-    assert settings.reads() != before
+    assert settings.inputs() != before
     with pytest.raises(MitigationError, match=r"^First names are replaced for gender and "):
         replace(settings, published=True)
     (tmp_path / "names.json").write_text('{"names": [["A", "B", "C"]]}')
     with pytest.raises(MitigationError, match=r"names\.json has groups of 3 names; give pairs"):
-        settings.reads()
+        settings.inputs()
 
 
 @pytest.mark.mirror

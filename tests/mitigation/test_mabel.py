@@ -125,7 +125,7 @@ def test_the_losses_are_those_of_the_published_code():
 def test_paper_trains_a_network_above_the_first_token_and_saves_none(tmp_path, monkeypatch, profile):
     (tmp_path / "words.json").write_text(json.dumps({"gender": WORDS.groups}))
     monkeypatch.setattr(mabel, "entailment_pairs", lambda _: pairs())
-    monkeypatch.setattr(mabel.MabelSettings, "reads", lambda _: {})
+    monkeypatch.setattr(mabel.MabelSettings, "inputs", lambda _: {})
     seen = []
     fit = train.fit
 
@@ -196,13 +196,13 @@ def test_rows_have_a_listed_word_and_swapped_copies():
 def test_what_cannot_be_trained_is_refused(tmp_path, monkeypatch):
     (tmp_path / "words.json").write_text(json.dumps({"gender": [["he", "she"]], "faith": [["a", "b", "c"]]}))
     words = {"words": str(tmp_path / "words.json")}
-    monkeypatch.setattr(mabel.MabelSettings, "reads", lambda _: {})
+    monkeypatch.setattr(mabel.MabelSettings, "inputs", lambda _: {})
     monkeypatch.setattr(mabel, "entailment_pairs", lambda _: [("He is here.", "He is.")] * 3)
     with pytest.raises(MitigationError, match=r"^3 entailment pairs have a listed word, and at least 8 are needed"):
         trained(load(BUNDLED["tiny-masked"], device="cpu"), tmp_path, **words)
     monkeypatch.undo()
     with pytest.raises(MitigationError, match=r"^The words for 'faith' are no pairs"):
-        mabel.MabelSettings(**words, domain="faith").reads()
+        mabel.MabelSettings(**words, domain="faith").inputs()
 
 
 def test_the_doctests_pass():

@@ -88,7 +88,7 @@ def test_every_adapter_is_a_whole_model_with_equal_logits(name, kind, tmp_path, 
     model = load(BUNDLED[kind], device="cpu")
     monkeypatch.setattr(ablation, "REMAINS", 10.0)  # an ablation that the recipe refuses is merged as others are
     monkeypatch.setattr(mabel, "entailment_pairs", lambda _: test_mabel.pairs())
-    monkeypatch.setattr(mabel.MabelSettings, "reads", lambda _: {})
+    monkeypatch.setattr(mabel.MabelSettings, "inputs", lambda _: {})
     folder = adapter(name, model, tmp_path)
     if (name, kind) in REFUSED:
         with pytest.raises(

@@ -108,8 +108,8 @@ def test_the_paper_keeps_no_ordinary_text_and_1024_units_and_clean_follows_the_w
     assert (paper.gamma, paper.units, paper.score) == (0.0, 1024, "paper")
     assert (clean.gamma, clean.units, clean.score) == (2.0, 0, "object")
     assert [clean.units_for(width) for width in (768, 128)] == [1024, 171]
-    assert paper.reads() == {}
-    assert list(clean.reads()) == ["project:sentences.txt"]
+    assert paper.inputs() == {}
+    assert list(clean.inputs()) == ["project:sentences.txt"]
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
