@@ -216,6 +216,11 @@ class Recipe:
                     f"The settings of the recipe {self.name} are no Settings but {type(settings).__name__}; let the "
                     "class inherit from mitigation.recipe.Settings."
                 )
+            if not callable(settings.inputs):
+                raise MitigationError(
+                    f"A setting of the recipe {self.name} is called inputs, which is a method of Settings; give it "
+                    "another name."
+                )
 
     def make(self, model: Model, settings: Any, data: TrainingData, out: Path, console: Console) -> Adapter:
         """Runs the recipe into the existing folder ``out``, and returns the facts of the adapter in it."""

@@ -100,6 +100,12 @@ def test_an_included_recipe_has_a_command_options_numbers_and_a_card(file, tmp_p
             "cannot be run (MitigationError: The settings of the recipe polite are no Settings but PoliteSettings; let "
             "the class inherit from mitigation.recipe.Settings.); correct the file.",
         ),
+        (
+            "hidden.py",
+            RECIPE.replace("prompt: str", "inputs: str").replace("settings.prompt", "settings.inputs"),
+            "cannot be run (MitigationError: A setting of the recipe polite is called inputs, which is a method of "
+            "Settings; give it another name.); correct the file.",
+        ),
         ("empty.py", "", "defines no RECIPE; set it to a mitigation.recipe.Recipe."),
         ("recipe.txt", RECIPE, "is not a Python file; give a file NAME.py that defines RECIPE."),
     ],
