@@ -170,7 +170,7 @@ def mitigate(
     --------
     >>> mitigate("prompts", "tiny-causal", limit=5).table()  # doctest: +SKIP
     """
-    # Before any other name is bound: these are the parameters, of which Options takes those that it has.
+    # Before any other name is bound: these are the parameters, and Options takes those that it has.
     values = dict(locals())
     console = console or visible_console()
     with in_python(ScoringError):

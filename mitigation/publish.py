@@ -187,7 +187,7 @@ def training_data(
             source = listed.sources[rest]
             what, licence, citations = rest, source.licence, {source.citation: listed.citations[source.citation]}
         else:
-            # DATASET/CONFIG/SPLIT, of which facts that were edited by hand may have only a part.
+            # DATASET/CONFIG/SPLIT; facts that were edited by hand may have only a part of it.
             parts = name.split("/")
             dataset = parts[0]
             config_name = parts[1] if len(parts) > 1 else ""
@@ -238,7 +238,7 @@ def main(
     from huggingface_hub.errors import HFValidationError
 
     with explained(errors, ScoringError, BuildError, CardError, HFValidationError):
-        # Read first, so that a wrong path is told before the card is made.
+        # Read first, so that a wrong path is refused before the card is made.
         citation = read.text(corpus_citation) if corpus_citation else ""
         files = publication(folder, check_repository(repo), licence, base, corpus_licence, citation)
         show(console, [repo])

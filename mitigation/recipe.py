@@ -311,14 +311,14 @@ class Job(Generic[T]):
         data = self.versions
         if parameters is None:
             cost = replace(cost, seconds=0.0, memory=0)
-            # The texts for perplexity may have been read from the same data sets, and they are none of the recipe's.
+            # Built data may have been loaded for the texts of perplexity; the recipe itself has read none.
             data = self.inputs
         facts = describe(self.out, self.model, self.recipe, self.settings, data=data, cost=cost, measures=measures)
         return replace(facts, changes=tuple(changes))
 
 
 def declared(name: str, settings: type[T], run: Callable[[Job[T]], Adapter], **more: Any) -> Recipe:
-    """A recipe of the project, of which ``data/recipes.toml`` has all but its settings and functions.
+    """A recipe of the project; ``data/recipes.toml`` has all but its settings and functions.
 
     Each profile has the values of the tables of ``shared`` that it is ``like``, and then its own; the rest is as in
     ``settings``.

@@ -109,7 +109,7 @@ class Classifiers:
             # A whole model has no adapter that could be attached.
             self.effect, self._inside = Effect.WHOLE, whole_network(model, adapter).base_model
             return
-        # Its name is needed below to tell a projection from a change of the head.
+        # Its name is needed below to distinguish a projection from a change of the head.
         reader = _reading_map(model)  # before a layer is inserted
         network = attach(model.network, adapter, base=model.name, revision=model.revision).get_base_model()
         changed = [name for name, module in network.named_modules() if isinstance(module, BaseTunerLayer)]

@@ -204,7 +204,7 @@ def pairs_of_positions(first: Reading, second: Reading) -> dict[str, tuple[list[
     >>> pairs_of_positions(one, other)["subject"]
     ([2, 3, 4, 5], [1, 2, 3, 4])
     """
-    # The subjects may have other numbers of tokens, which moves everything behind them.
+    # Subjects of different numbers of tokens move everything after them.
     before = range(min(first.start, second.start))
     within = range(1, min(first.end - first.start, second.end - second.start) + 1)
     lengths = len(first.query.ids), len(second.query.ids)

@@ -2,8 +2,8 @@
 
 L_s1 and L_s2 see edited prompts and subjects only, so nothing in them keeps other text. L_t is the divergence
 KL(unchanged || edited) at every token of some ordinary texts, in nats a token. A masked model has to be asked with a
-mask: each text has :data:`PARTS` versions, of which every one masks another part of its tokens, so that after as many
-passes each token was asked once.
+mask: each text has :data:`PARTS` versions. Each version masks another part of the tokens, so after as many passes each token
+was asked once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class OrdinaryText:
     Parameters
     ----------
     texts:
-        The texts, each of which is cut after :data:`LONGEST` tokens or at the model's window.
+        The texts; each is cut after :data:`LONGEST` tokens or at the model's window.
     seed:
         Of the order, and of the parts that are masked.
 

@@ -145,7 +145,7 @@ def subject_of(row: Row) -> str:
 
 
 def whole_word(text: str, word: str) -> tuple[int, int] | None:
-    """Start and end of the last place where ``word`` stands in a text as whole words, in either case; or None.
+    """Start and end of the last place where a text has ``word`` as whole words, in any case; None without one.
 
     >>> whole_word("The chef said he came", "he"), whole_word("These girls", "girl")
     ((14, 16), None)
@@ -235,7 +235,7 @@ def scored_span(row: Row, label: str) -> tuple[int, int]:
     They are those of the object. What follows the object is not scored: it depends on the object, and a causal model
     does not read it where it predicts the object. Two kinds of rows are compared elsewhere, because nothing before
     their object says whom the sentence is about. Where the subject follows the object (BEC-Pro), the tokens of the
-    subject are scored. Where no subject is named (CrowS-Pairs), or nothing stands before the object, the object and
+    subject are scored. Where no subject is named (CrowS-Pairs), or no text comes before the object, the object and
     all that follows it are.
 
     >>> from builders.parsers.triplets import filled
@@ -261,7 +261,7 @@ def scored_span(row: Row, label: str) -> tuple[int, int]:
 
 
 def _after(option: Option, opening: str) -> Option:
-    """An option after an opening, of which nothing is scored."""
+    """An option with an opening before its text; no token of the opening is scored."""
     if not opening:
         return option
     length = len(opening)

@@ -47,7 +47,7 @@ from scoring.types import Floats, Group, Metric, Request, Row, Table
 HELD_OUT, EDITED = SIDES
 #: Edited pairs by the number of tokens of the biased sentence.
 LENGTHS = ("biased sentence longer", "equal length", "biased sentence shorter")
-#: Sources of which PS is measured after every edit about gender.
+#: Sources whose PS is measured after every edit about gender.
 SOURCES = tuple(source for source, _ in WORDINGS.values())
 #: Other words for a sentence, written for this project.
 FRAMES = ('As somebody put it once: "{}"', "To say the same again: {}", "{} That is what people were told.")
@@ -78,7 +78,7 @@ def measured_pairs(
     """The pairs of each side with their rewordings; rewordings that ``make`` refuses are left out.
 
     ``sources`` are the other wordings of each source (:func:`mitigation.editing.pairs.other_wordings`). They are also
-    a side of their own, of which PS is measured whatever was edited.
+    a side of their own; its PS is measured whatever was edited.
     """
     scored: list[SidedPair] = []
     rows_by_side: dict[str, list[Row]] = {}
@@ -305,7 +305,7 @@ class EditingSession:
         Parameters
         ----------
         what, title:
-            What the recipe trains (in a warning), and what stands in the titles of the pictures.
+            What the recipe trains (in a warning), and the end of the titles of the pictures.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""A network with an adapter that is trained on pairs, of which an edit computes only what a stamp changes.
+"""Runs a network whose adapter is trained on pairs, and computes in each step only what a stamp changes.
 
 The blocks before the stamp's block compute the same in every step, and so does the network without the stamp. Both
 are computed once per sequence: the states that enter the stamp's block, and the state that enters the head at the
@@ -51,7 +51,7 @@ class StampedNetwork:
     network:
         The network with the stamp, a :class:`peft.PeftModel`.
     layer:
-        The number of the stamp's block; None for an adapter that changes several blocks, of which each step runs the
+        The number of the stamp's block; None for an adapter that changes several blocks: then each step runs the
         whole network.
     kind, pad:
         Whether it predicts the next token or a masked one, and the token to fill rows with.
@@ -230,7 +230,7 @@ class StampedNetwork:
             base.append(state[None])
         at = _index(rows, reads)
 
-        # The head computes the positions that are read, and behind them the kept states without the stamp.
+        # The head computes the positions that are read, and after them the kept states without the stamp.
         def read_only(_: Any, arguments: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
             chosen = torch.cat([arguments[0][at], *base])
             return (chosen[None], *arguments[1:])

@@ -29,8 +29,7 @@ from scoring.statistics.intervals import student
 
 DOMAINS = ("gender", "race", "religion")
 _DATA = tomllib.loads((Path(__file__).parents[1] / "data" / "columns.toml").read_text(encoding="utf-8"))
-#: Benchmarks that the columns need, with the splits of which the columns are; those for another kind of model are left
-#: out.
+#: Benchmarks that the columns need, with their splits; those for another kind of model are left out.
 BENCHMARKS: Mapping[str, set[str]] = {name: set(splits) for name, splits in _DATA["benchmarks"].items()}
 #: What papers call recipes, columns and models, by these three words.
 PRINTED: Mapping[str, Mapping[str, str]] = _DATA["printed"]
@@ -218,7 +217,7 @@ def changes_frame(model: str, methods: Sequence[Method]) -> pd.DataFrame:
 
 
 def _kind_of_model(methods: Sequence[Method]) -> str:
-    """Whether the model is masked or causal, which the name of the metric of texts tells; empty without texts."""
+    """Whether the model is masked or causal, by the name of the metric of texts; empty without texts."""
     metrics = set()
     for method in methods:
         if method.adapter:

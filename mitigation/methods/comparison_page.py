@@ -24,7 +24,7 @@ _TEMPLATES = Path(__file__).parents[1] / "templates"
 _SIZE = (7.0, 4.8)
 #: Points of a letter and of a line of the labels.
 _LETTER, _LINE = 4.6, 10.5
-#: The box behind a text, so that no line runs through it.
+#: The box under a text, so that no line runs through it.
 _BEHIND_TEXT = {"facecolor": draw.PAPER, "edgecolor": "none", "pad": 0.6}
 
 
@@ -171,7 +171,7 @@ def _name_corners(axes: Axes) -> None:
 
 
 def _name_dots(axes: Axes, dots: Sequence[Dot]) -> None:
-    """Writes the name of each method beside its dot, with a line to the dot where the name is far from it."""
+    """Writes the name of each method next to its dot, with a line to the dot where the name is far from it."""
     left, right = axes.get_xlim()
     low, high = axes.get_ylim()
     # Labels are placed in points (72 an inch), because their size does not depend on the scale of the axes. The plot
@@ -229,7 +229,7 @@ def limits(estimates: Sequence[tuple[float, ...]]) -> tuple[float, float]:
 def label_places(
     dots: Sequence[tuple[float, float]], widths: Sequence[float], ends: tuple[float, float] = (-math.inf, math.inf)
 ) -> list[tuple[float, float]]:
-    """The middle of the label of each dot, in points: the nearest place beside it that no label and no dot has.
+    """The middle of the label of each dot, in points: the nearest place next to it that no label and no dot has.
 
     Labels are ``widths`` wide and stay within the ``ends`` of the axis.
 

@@ -72,7 +72,7 @@ def text_pairs(model: Model, settings: StreamSettings) -> tuple[list[Pair], list
             "ends; give pairs of words."
         )
     chosen = sentences.tuples(lines, words, settings.sentences, settings.seed)
-    # Words that are in both groups do not tell who a sentence is about.
+    # Words that are in both groups do not show whom a sentence is about.
     sides = words.side(0) - words.side(1), words.side(1) - words.side(0)
     written: tuple[list[Pair], list[Pair]] = ([], [])
     # Two tokens are kept for the special ones around a text.
@@ -210,7 +210,7 @@ def difference(model: Model, pairs: Sequence[Pair], block: str, most_tokens: int
 
 
 def preference(model: Model, pairs: Sequence[Pair]) -> Preference:
-    """What the model makes of pairs of sentences, each of which follows the beginning-of-sequence token."""
+    """The preference of the model for the second sentences of pairs; each follows the beginning-of-sequence token."""
     requests = []
     for number, (first, second) in enumerate(pairs):
         requests.append(Request(str(number), options=(Option(first), Option(second))))

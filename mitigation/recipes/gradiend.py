@@ -101,7 +101,7 @@ def run(job: Job[GradiendSettings]) -> Adapter:
         draw = np.random.default_rng(settings.seed)
         codes: tuple[list[float], list[float]] = ([], [])
         for step in track(range(settings.steps), "Learning", console=job.console, transient=True):
-            # Both kinds by turns, so that the one number of the code has to tell them apart.
+            # Both kinds by turns, so that the neuron learns to distinguish them.
             side = step % 2
             chosen = draw.choice(len(kinds[side]), settings.batch_size)
             plus, minus = gradients(model, [kinds[side][n] for n in chosen], weights, settings.most_tokens)

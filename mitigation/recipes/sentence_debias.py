@@ -3,9 +3,9 @@
 Source: *Towards Debiasing Sentence Representations* (Liang et al., 2020), with the settings of bias-bench (Meade et
 al., 2022). Each sentence with a listed word is encoded with that word and with its partner; the first principal
 component of the differences is removed. ``clean`` replaces all listed words of a sentence at the same time, also those
-with capitals or beside punctuation.
+with capitals or next to punctuation.
 
-A mean state says what a sentence tells of gender, which in a masked model is not what it predicts at a mask. With
+A mean state represents the gender in a sentence, which in a masked model is not what it predicts at a mask. With
 ``reads`` of predictions, the direction is that along which the model's answer changes between a listed word and its
 partner, where it predicts one of them.
 """

@@ -7,7 +7,7 @@ single stereotypes equal. Sign and size are chosen on held-out sentences of the 
 either group, as long as the loss rises by no more than a limit.
 
 With ``how`` project, the vector is projected out of the last hidden state, as *Unsupervised Concept Vector Extraction
-for Bias Control in LLMs* (Cyberey et al., 2025) does after a block: the head cannot tell its two ends apart any more.
+for Bias Control in LLMs* (Cyberey et al., 2025) does after a block: the head can no longer distinguish its two ends.
 That is a LoRA on the map that reads this state. With ``contrast`` the vector is the difference of the states that
 predict a word in two kinds of texts of the user's, such as he or she after two groups of occupations. Then the
 preference on held-out texts is measured in size, so that stereotypes of both directions count.

@@ -39,7 +39,7 @@ from scoring.inference.load_options import BUNDLED, LoadOptions
 ASSUMED = 64
 #: Sentences of a pair of FAST in a step: both sentences without and after a prefix, and the subject alone.
 OF_PAIR = 5
-#: Names of the two counts of activations, of which only one is needed at a time.
+#: Names of the two counts of activations; only one of them is in memory at a time.
 ACTIVATIONS = "activations"
 CHECKPOINTED = "activations with gradient checkpointing"
 GIB = 2**30
@@ -125,7 +125,7 @@ class LoadPlan:
 def estimate(
     recipe: Recipe, settings: Any, options: LoadOptions, quantize: str = "auto", data: TrainingData | None = None
 ) -> Estimate:
-    """What a recipe with these settings will need on a model, of which only the configuration is read.
+    """What a recipe with these settings will need on a model; only the configuration of the model is read.
 
     Parameters
     ----------
@@ -382,7 +382,7 @@ def number_of_steps(recipe: Recipe, settings: Any, data: TrainingData | None) ->
 
 def operations(recipe: Recipe, settings: Any, empty: Empty, counted: Count) -> float:
     """Multiplications and additions of a step."""
-    # Only matrices multiply; vectors of norms and biases are small beside them.
+    # Only matrices count; vectors of norms and biases are small in comparison.
     multiplied: int = sum(weight.numel() for weight in empty.network.parameters() if weight.dim() == 2)
     # The forward pass counts one, and each of the following as long again.
     passes = 1
@@ -398,7 +398,7 @@ def operations(recipe: Recipe, settings: Any, empty: Empty, counted: Count) -> f
 
 
 def empty_network(options: LoadOptions) -> Empty:
-    """The network of a model on the device ``meta``, of which only the configuration is read."""
+    """The network of a model on the device ``meta``; only its configuration is read."""
     import transformers
 
     name = str(BUNDLED.get(options.model, options.model))

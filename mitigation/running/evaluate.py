@@ -201,7 +201,7 @@ def _numbers(estimate: Any) -> Numbers:
 def held_out_texts(data: TrainingData, file: Path | None) -> tuple[str, ...]:
     """The lines of a file; without a file, the neutral statements of the validation splits that are available.
 
-    Neutral statements are short sentences of the probes' own kind. ``wikitext`` instead of a file stands for the test
+    Neutral statements are short sentences of the probes' own kind. ``wikitext`` instead of a file is the test
     split of WikiText-2 (Merity et al., 2017) on the Hub.
 
     Raises

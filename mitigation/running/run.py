@@ -149,7 +149,7 @@ def summary(adapter: Adapter, compared: Sequence[HeadlineChange], out: Path, wor
     """What a run ends with: the verdict of held-out bias, of all scores, what there was to remove, cost and place.
 
     ``compared`` are the headlines of the comparison before and after; empty without an evaluation. Where no score of
-    the tables of methods was measured, the first headline with an ideal value stands for held-out bias.
+    the tables of methods was measured, the first headline with an ideal value is used instead of held-out bias.
     """
     from mitigation.methods.comparison import to_remove
     from scoring.report.headlines import conclusion

@@ -108,7 +108,7 @@ def attribute_words(source: str, domain: str) -> AttributeWords:
 def replaced(sentence: str, words: AttributeWords) -> Iterator[tuple[str, ...]]:
     """For each word of the list in a sentence, the sentence with each word of its group in that place.
 
-    A word is what stands between spaces, as in bias-bench. A sentence with words of two groups gives two tuples.
+    A word is the text between two spaces, as in bias-bench. A sentence with words of two groups gives two tuples.
 
     >>> pair = AttributeWords((("he", "she"),), "", "")
     >>> list(replaced("then he said he left", pair))
@@ -127,11 +127,11 @@ def replaced(sentence: str, words: AttributeWords) -> Iterator[tuple[str, ...]]:
 
 #: A word with the apostrophes and points inside it, and a point after it.
 WORD = re.compile(r"\w+(?:['.]\w+)*\.?")
-#: The word that follows, if only a space stands between.
+#: The word that follows after a single space.
 _NEXT = re.compile(r" ([^\W\d_]+)")
-#: What stands before a family name: a title, or initials.
+#: What comes before a family name: a title, or initials.
 _TITLE = re.compile(r"\b(?:(?:Mrs?|Ms|Miss|Messrs|Dr|Prof|Professor|Doctor|Captain|Capt|Rev)\.?|[A-Z]\.) $")
-#: Before these *her* is an object, because none of them stands between a possessive and its noun.
+#: Before these *her* is an object, because none of them comes between a possessive and its noun.
 _NO_NOUN = frozenset((_FOLDER / "no_noun.txt").read_text(encoding="utf-8").split())
 
 

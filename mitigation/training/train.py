@@ -251,7 +251,7 @@ def fit(
     checkpoint:
         The file to resume from and to save to.
     watch:
-        Called at each validation, also at the one before training; what it returns stands beside the held-out losses.
+        Called at each validation, also at the one before training; what it returns is added to the held-out losses.
 
     Raises
     ------
