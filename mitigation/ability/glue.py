@@ -182,7 +182,7 @@ def fine_tune(
 
 
 def _encoded(models: Classifiers, examples: Sequence[Example], length: int, classes: int) -> Any:
-    """Examples as token ids with their labels; token types, which mark the second text of a pair, only for masked models."""
+    """Examples as token ids with their labels; only masked models get token types, which mark the second text."""
     texts = [list(column) for column in zip(*(texts for texts, _ in examples), strict=True)]
     # Causal networks take no segments, which some tokenizers give; None leaves the choice to the tokenizer.
     types = None if models.kind == "masked" else False

@@ -2,8 +2,8 @@
 
 L_s1 and L_s2 see edited prompts and subjects only, so nothing in them keeps other text. L_t is the divergence
 KL(unchanged || edited) at every token of some ordinary texts, in nats a token. A masked model has to be asked with a
-mask: each text has :data:`PARTS` versions. Each version masks another part of the tokens, so after as many passes each token
-was asked once.
+mask: each text has :data:`PARTS` versions. Each version masks another part of the tokens, so after as many passes
+each token was asked once.
 """
 
 from __future__ import annotations

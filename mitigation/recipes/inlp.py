@@ -2,8 +2,8 @@
 
 Source: *Null It Out* (Ravfogel et al., 2020), with the settings of bias-bench (Meade et al., 2022). Sentences with
 male, female or no listed words are encoded as the mean of their last hidden states. A linear classifier is fitted, its
-directions are removed, and the next one is fitted on what is left. ``clean`` classifies male and female sentences, without
-neutral ones, and ends when a new classifier is no better than chance; the published 80
+directions are removed, and the next one is fitted on what is left. ``clean`` classifies male and female
+sentences, without neutral ones, and ends when a new classifier is no better than chance; the published 80
 classifiers of three classes remove up to 240 directions, and language ability with them.
 """
 
