@@ -25,7 +25,7 @@ GPU_VLLM := .venv-gpu-vllm
 SOURCES := .sources
 DOWNLOADED := $(if $(or $(PROBES_MIRROR),$(wildcard ../shared/sources)),,$(SOURCES)/.ready)
 
-.PHONY: demo test environments test-architectures test-served trust docs bench gpu clean
+.PHONY: demo test environments test-architectures test-served trust docs prose bench gpu clean
 
 # Only what is embedded is built, whatever the cache or a mirror has. A model this small gains nothing from threads,
 # which wait for each other on a busy machine.
@@ -54,6 +54,10 @@ test-served: $(VENV)/.dev $(SERVED)/.ready
 docs: $(DOCS)/.ready
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/python -m mkdocs build --strict --quiet
 	@echo "The site is site/index.html; to search it, run: python3 -m http.server --directory site, and open http://localhost:8000"
+
+# The English of README and docs: length of sentences, the project's list of phrases, and proselint.
+prose: $(DOCS)/.ready
+	$(DOCS)/bin/python -m tools.prose
 
 # Changes every kind of file NUMBER times, and inputs, settings and files between two commands; `make test` has a fixed
 # share of it.

@@ -1,11 +1,13 @@
-"""Many models: memory of equal ones, a sweep of twenty families, and pages of a hundred runs.
+"""Many models: memory of equal ones, of all benchmarks, a sweep of twenty families, and pages of a hundred runs.
 
-``python -m benchmarks.many memory|families|hundred`` measures one of them and writes it into ``many.json``.
+``python -m benchmarks.many memory|all|families|hundred|startup`` measures one of them and writes it into ``many.json``;
+``page`` writes the tables of ``docs/many.md`` from it and from ``rows.json``.
 
 ``memory`` scores one network, and then it and copies of it with one command, each command a process of its own.
-``families`` scores 20 small networks of different families with random weights with one command, and then again; two of
-them cannot be loaded. ``hundred`` makes a hundred runs of one, whose answers it changes by chance, and times ``probes
-compare`` and ``probes leaderboard`` of all of them.
+``all`` scores the bundled model on all benchmarks, in all ways with ``--ways``. ``families`` scores 20 small
+networks of different families with random weights with one command, and then again; two of them cannot be loaded.
+``hundred`` makes a hundred runs of one, whose answers it changes by chance, and times ``probes compare`` and ``probes
+leaderboard`` of all of them. ``startup`` starts Python and does little.
 """
 
 from __future__ import annotations
@@ -20,11 +22,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import typer
 
 from benchmarks.machine import describe, measure
+from benchmarks.shown import between
 
 RESULT = Path(__file__).with_name("many.json")
+ROWS = Path(__file__).with_name("rows.json")
+PAGE = Path(__file__).parents[1] / "docs" / "many.md"
 FAMILIES = {
     "causal": "gpt2 llama opt gpt_neox bloom mistral gpt_neo qwen2 olmo granite starcoder2 stablelm phi cohere".split(),
     "masked": "bert distilbert electra albert".split(),
@@ -96,6 +102,36 @@ def memory(
     kept("memory", found)
 
 
+@app.command("all")
+def everything(
+    data: Data = Path("output"),
+    limit: Annotated[int | None, typer.Option(help="Rows of each split; by default all.")] = None,
+    ways: Annotated[bool, typer.Option(help="In all ways and wordings.")] = False,
+) -> None:
+    """All benchmarks with the bundled causal model."""
+    more = ["--limit", str(limit)] if limit else []
+    if ways:
+        more += ["--ways", "likelihood,choice,text,two_turns", "--wordings", "all"]
+    with tempfile.TemporaryDirectory() as name:
+        run = Path(name) / "run"
+        found: dict[str, Any] = measure(score(["tiny-causal"], run, data, *more))
+        tables = sorted((run / "examples").glob("*.parquet"))
+        found["limit"] = limit
+        found["benchmarks"] = len(tables)
+        found["rows"] = sum(pq.ParquetFile(table).metadata.num_rows for table in tables)
+    kept("all, all ways and wordings" if ways else "all", found)
+
+
+@app.command()
+def startup() -> None:
+    """Processor seconds of starts that score nothing: the median of five."""
+    found: dict[str, Any] = {}
+    commands = {"probes list": ["-m", "probes", "list"], "import scoring": ["-c", "import scoring"]}
+    for title, words in commands.items():
+        found[title] = sorted(measure([sys.executable, *words])["cpu_s"] for _ in range(5))[2]
+    kept("startup", found)
+
+
 @app.command()
 def families(data: Data = Path("output"), limit: Annotated[int, typer.Option(help="Rows of each split.")] = 5) -> None:
     """Twenty small networks of different families, of which two cannot be loaded, with one command; then again."""
@@ -123,7 +159,7 @@ def families(data: Data = Path("output"), limit: Annotated[int, typer.Option(hel
             "--limit",
             str(limit),
             "--benchmarks",
-            "occugender,unstereo,crows_pairs,gest",
+            "stereoset,crows_pairs,gest,pronouns",
         )
         command = score([], Path("runs"), data.absolute(), *asked)
         found: dict[str, Any] = {"models": len(models)}
@@ -174,6 +210,57 @@ def hundred(
         found["leaderboard"] = measure([*program, "leaderboard", *runs, "--out", str(folder / "leaderboard.html")])
         found["leaderboard"]["page_mb"] = round((folder / "leaderboard.html").stat().st_size / 1e6, 2)
     kept("hundred", found)
+
+
+@app.command()
+def page() -> None:
+    """Writes the tables of the page of the documentation."""
+    PAGE.write_text(between(PAGE.read_text(), tables(json.loads(RESULT.read_text()), json.loads(ROWS.read_text()))))
+
+
+def tables(many: dict[str, Any], rows: dict[str, Any]) -> str:
+    """What was measured, in Markdown."""
+    lines = ["| rows | tokens | processor, s | lm-eval, s | speed | memory, MB | lm-eval, MB | above ten rows, MB |"]
+    lines.append("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for line in rows["lines"].values():
+        ours = line["ours"]
+        peer = line.get("lm_eval", {})
+        cells = [f"{line['rows']:,}", f"{line['tokens']:,}", ours["cpu_s"], peer.get("cpu_s", "–")]
+        cells += [line.get("speed_ratio", "–"), ours["peak_mb"], peer.get("peak_mb", "–")]
+        cells.append(ours.get("above_ten_rows_mb", "–"))
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    lines += ["", "| command | processor, s | peak memory, MB |", "| --- | ---: | ---: |"]
+    titles = {
+        "1 models": "one network",
+        "2 models": "two equal networks",
+        "3 models": "three equal networks",
+    }
+    for key, title in titles.items():
+        found = many["memory"][key]
+        lines.append(
+            f"| {title}, {many['memory']['weights_mb']} MB of weights | {found['cpu_s']} | {found['peak_mb']} |"
+        )
+    for key, found in many.items():
+        if key.startswith("all"):
+            some = f", {found['limit']} rows of each split" if found["limit"] else ""
+            title = key.replace("all", "all benchmarks", 1)
+            lines.append(
+                f"| {title}, {found['benchmarks']} tables with {found['rows']:,} rows{some} | {found['cpu_s']} | "
+                f"{found['peak_mb']} |"
+            )
+    for command in ("compare", "leaderboard"):
+        found = many["hundred"][command]
+        lines.append(
+            f"| `probes {command}` of {many['hundred']['runs']} runs | {found['cpu_s']} | {found['peak_mb']} |"
+        )
+    for command, seconds in many["startup"].items():
+        if command not in ("machine", "note"):
+            lines.append(f"| `{command}` | {seconds} | |")
+    printed = many["families"]
+    lines += ["", f"The sweep of {printed['models']} networks prints:", ""]
+    lines += ["```", *printed["first"]["printed"], "```", "", "The same command, given again:", ""]
+    lines += ["```", *printed["again"]["printed"], "```"]
+    return "\n".join(lines)
 
 
 def _changed(column: np.ndarray[Any, Any], draw: np.random.Generator) -> np.ndarray[Any, Any]:

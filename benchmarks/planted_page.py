@@ -246,8 +246,8 @@ def recommended(result: Mapping[str, Any]) -> str:
         left = both[0]["scores"][DECLARED]["lean"][0]
         lines += [
             f"- **{situation}**: {advice}",
-            f"  Evidence: it removes {removed} of a planted stereotype (causal and masked) for {cost} of perplexity; "
-            f"a declared pronoun leans by {left:.2f} nats ({declared:.2f} without a stereotype).",
+            f"  It removes {removed} of a planted stereotype (causal and masked) for {cost} of perplexity. "
+            f"A declared pronoun leans by {left:.2f} nats ({declared:.2f} without a stereotype).",
         ]
     return "\n".join(lines)
 

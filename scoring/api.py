@@ -13,7 +13,8 @@ from scoring.asking.result import RunResult, load
 from scoring.inference.engines import Call, check_folder, chosen
 from scoring.inference.parallel import ALONE, Processes
 from scoring.inputs.prompts import Prompt
-from scoring.many.sweep import Sweep, calls, outcomes
+from scoring.many.cluster import outcomes
+from scoring.many.sweep import Sweep, calls
 from scoring.report.headlines import Comparison
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import DATA, ScoringError
@@ -59,6 +60,8 @@ def evaluate(  # type: ignore[misc]  # the signatures above stand for all of the
     allow_pickle: bool = False,
     device_map: str | Mapping[str, Any] | None = None,
     exact: bool = False,
+    executor: Literal["ray", "slurm"] | None = None,
+    cluster: str | Sequence[str] = (),
     server: str = "",
     results: str = "",
     base_url: str | Sequence[str] = (),
@@ -109,9 +112,10 @@ def evaluate(  # type: ignore[misc]  # the signatures above stand for all of the
         printed, and the result has no scores.
     revisions:
         Revisions of each model, each scored as a model of its own, such as ``step1000,step2000``.
-    server, results:
-        A list of models may have a server for each (:mod:`scoring.many.own_server`), and its results also in a data set
-        of the Hub (``hub:ORG/NAME``, :mod:`scoring.many.hub_results`).
+    executor, cluster, server, results:
+        A list of models may be scored in tasks of Ray or Slurm with resources such as ``gpus=1``
+        (:mod:`scoring.many.cluster`), with a server for each (:mod:`scoring.many.own_server`), and its results be also
+        in a data set of the Hub (``hub:ORG/NAME``, :mod:`scoring.many.hub_results`).
     beside:
         Folders of stored runs, whose scores the page of this run shows beside its own.
     ways:
@@ -144,7 +148,7 @@ def evaluate(  # type: ignore[misc]  # the signatures above stand for all of the
         if isinstance(model, (list, tuple)) or several:
             names = list(model) if isinstance(model, (list, tuple)) else [model]
             return _swept(names, split_list(",".join(several)), values, shown)
-        if given := [name for name in ("server", "results") if values[name]]:
+        if given := [name for name in ("executor", "cluster", "server", "results") if values[name]]:
             raise ScoringError(f"--{given[0]} is of several models; give a list, which may have one.")
         return evaluated(Call.of(model, values), shown)
 

@@ -130,8 +130,12 @@ class ServedOptions:
 
 @dataclass(frozen=True, slots=True)
 class ManyModels:
-    """By which servers several models are scored, and where their results are kept besides the folder."""
+    """Where several models are scored, and where their results are kept besides the folder."""
 
+    executor: Annotated[Literal["ray", "slurm"] | None, Option(help="Score each model in a task of a cluster.")] = None
+    cluster: Annotated[
+        Sequence[str], Option(metavar="KEY=VALUE", help="Of a task: gpus, memory, time, partition.")
+    ] = ()
     server: Annotated[str, Option(metavar="COMMAND", help="Start a server for each: with {model} and {port}.")] = ""
     results: Annotated[str, Option(metavar="hub:ORG/NAME", help="Keep the results in a data set of the Hub.")] = ""
 

@@ -113,7 +113,8 @@ def test_the_code_of_a_page_runs_in_order(page, reader):
                 succeeds(line)
 
 
-#: Options that the commands of README get in the test, so that they take less time: by command, or by recipe.
+#: Options that commands of README and of the page of commands get in the test, so that they take less time: by
+#: command, or by recipe.
 CHEAPER = {
     "score": "--limit 3 --resamples 100",
     "debias_tuning": "--limit 3 --steps 2 --batch-size 4 --benchmarks neutral --resamples 100",
@@ -161,30 +162,50 @@ def checked(line):
     assert {word for word in words if word.startswith("--")} <= known
 
 
+def type_all(page, reader):
+    """Runs the blocks of a page in their order, as someone would type them."""
+    files = {block.file: block.code for block in blocks(DOCS / "contributing.md") if block.file}
+    for block in blocks(page):
+        if block.language == "text":
+            continue
+        if block.mark == "files":
+            for name, code in files.items():
+                (reader / name).write_text(code, "utf-8")
+        if block.language == "python" and block.mark:
+            # The library datasets reads the address of the Hub when it is imported.
+            shown = subprocess.run([sys.executable, "-c", block.code], capture_output=True, text=True, check=False)
+            assert shown.returncode == 0, f"{block.code}\n{shown.stderr}"
+        elif block.language == "python":
+            exec(compile(block.code, page.name, "exec"), {"__name__": "page"})
+        if block.language == "python":
+            continue
+        for line in lines(block):
+            if not installed(line):
+                (checked if block.mark == "network" and block.reason != "the Hub" else typed)(line)
+
+
+def small_model():
+    """The files of a bundled model, as a repository of the Hub has them."""
+    return {**read(Path(BUNDLED["tiny-causal"])), "README.md": File(b"---\nlicense: mit\n---\n# Small\n")}
+
+
 @pytest.mark.mirror
 @pytest.mark.filterwarnings("ignore")
-def test_the_commands_of_readme_run_in_order_and_those_of_the_hub_on_a_hub_of_this_machine(reader):
+def test_the_commands_of_readme_run_in_order(reader):
+    with Hub(cache=reader / "cache") as hub:
+        hub.add("model", "ORG/MODEL", small_model())
+        type_all(ROOT / "README.md", reader)
+    assert list((reader / "runs").glob("*/report.html"))
+
+
+@pytest.mark.mirror
+@pytest.mark.filterwarnings("ignore")
+def test_the_page_of_commands_runs_in_order_and_its_part_on_the_hub_on_a_hub_of_this_machine(reader):
     shutil.copy(ROOT / "README.md", reader)
     shutil.copytree(DOCS, reader / "docs")
-    files = {block.file: block.code for block in blocks(DOCS / "contributing.md") if block.file}
-    small = {**read(Path(BUNDLED["tiny-causal"])), "README.md": File(b"---\nlicense: mit\n---\n# Small\n")}
     with Hub(cache=reader / "cache") as hub:
-        hub.add("model", "ORG/MODEL", small)
-        for block in blocks(ROOT / "README.md"):
-            if block.mark == "files":
-                for name, code in files.items():
-                    (reader / name).write_text(code, "utf-8")
-            if block.language == "python" and block.mark:
-                # The library datasets reads the address of the Hub when it is imported.
-                shown = subprocess.run([sys.executable, "-c", block.code], capture_output=True, text=True, check=False)
-                assert shown.returncode == 0, f"{block.code}\n{shown.stderr}"
-            elif block.language == "python":
-                exec(compile(block.code, "README.md", "exec"), {"__name__": "page"})
-            if block.language == "python":
-                continue
-            for line in lines(block):
-                if not installed(line):
-                    (checked if block.mark == "network" and block.reason != "the Hub" else typed)(line)
+        hub.add("model", "ORG/MODEL", small_model())
+        type_all(DOCS / "commands.md", reader)
         assert {name for kind, name in hub.repos if kind == "dataset"} == {
             "ORG/results",
             *(f"ORG/{name}" for name in datasets.names()),
@@ -323,7 +344,7 @@ def test_every_page_is_in_the_navigation_and_every_entry_is_a_page():
 @pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: str(page.relative_to(DOCS)))
 def test_no_part_of_a_page_is_left_open(page):
     filled = pages.fill(page.read_text("utf-8"), pages.front_matter(page))
-    assert not re.search(r"^<!-- (?!not run: )", filled, re.M)
+    assert not re.search(r"^<!-- (?!not run: |network: |files: )", filled, re.M)
 
 
 def test_the_examples_of_the_page_maker_hold():

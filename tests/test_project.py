@@ -35,9 +35,20 @@ def test_the_citation_file_has_the_projects_version_and_the_five_papers():
 
 def test_the_changelog_names_the_version_and_every_data_set():
     text = (ROOT / "CHANGELOG.md").read_text()
-    assert f"## {project()['version']}" in text
+    assert f"## [{project()['version']}]" in text
     for name in datasets.names():
         assert f"{name} {datasets.get(name).version}" in text
+
+
+def test_the_changelog_has_the_form_of_keep_a_changelog():
+    lines = (ROOT / "CHANGELOG.md").read_text().splitlines()
+    titles = [line for line in lines if line.startswith("## ")]
+    assert titles[0] == "## [Unreleased]"
+    assert all(re.fullmatch(r"## \[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", title) for title in titles[1:])
+    parts = {line for line in lines if line.startswith("### ")}
+    assert parts <= {f"### {name}" for name in ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")}
+    long = [line for line in lines if line.startswith("- ") and len(line.split()) > 21]
+    assert not long, "an entry has at most 20 words"
 
 
 def test_every_data_set_has_its_part_of_the_ledger():
@@ -63,7 +74,6 @@ def test_every_dependency_is_pinned():
 
 def test_the_documents_say_that_the_pins_have_no_hashes():
     assert "--hash" not in (ROOT / "constraints.txt").read_text()
-    assert "It has no hashes, so it is not checked" in (ROOT / "README.md").read_text()
     assert "pins versions and has no hashes" in (ROOT / "SECURITY.md").read_text()
     installs = [line for line in (ROOT / "Makefile").read_text().splitlines() if "--editable" in line]
     assert installs

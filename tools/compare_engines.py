@@ -37,6 +37,8 @@ from scoring.types import Estimate, Request, Response
 from tools import real_server
 
 ROOT = Path(__file__).parent.parent
+#: What the page says of servers, below the table.
+_SERVERS = ROOT / "tools" / "templates" / "engines.md"
 #: Rows of each split that the page is made of; the tests compare all rows.
 ROWS = 100
 #: Answers to a question of OccuGender.
@@ -165,19 +167,20 @@ def page(local: Measured, served: Measured, chat: Measured, software: str) -> st
     lines = [
         "# Engines",
         "",
-        "Written by `python -m tools.compare_engines`. `make test-served` measures it again and fails where it "
-        "differs, and compares the first two engines on all rows (of `bbq` and `mbbq` on 100 of each split, which are "
-        "not on this page).",
+        "This page is for owners of a served model: does a server give the numbers of a model in the process?",
         "",
-        f"`tiny-causal` in float32, profile `clean`, the first {ROWS} rows of each split: the transformers engine, "
-        f"{software} on a CPU through the served engine, and the same server as a chat API.",
+        "`python -m tools.compare_engines` writes it. `make test-served` measures it again and fails where it differs. "
+        "That test compares the first two engines on all rows (of `bbq` and `mbbq` on 100 of each split).",
+        "",
+        f"Three engines score `tiny-causal` in float32, profile `clean`, on the first {ROWS} rows of each split. They "
+        f"are the transformers engine, {software} on a CPU through the served engine, and that server as a chat API.",
         "",
         f"- {len(local.responses):,} requests, {count:,} log-probabilities: the served engine differs from the "
         f"transformers engine by at most {apart:.1e}. {other_texts(local, served)} of {texts:,} continuations differ.",
         f"- {len(local.metrics):,} metrics: {len(differing(local, served))} differ by more than {METRIC:g}.",
         "- The chat engine has no log-probabilities. `neutral` is continued at temperature 0, so its scores are those "
-        f"of the others; `occugender` has {SAMPLES} sampled answers to each explicit question at temperature 1, whose "
-        "shares are no probabilities and are not comparable with them.",
+        f"of the others. `occugender` has {SAMPLES} sampled answers to each explicit question at temperature 1. Their "
+        "shares are no probabilities and are not comparable.",
         "",
         "[engines.csv](engines.csv) has every metric of each engine; an empty cell is one that the engine does not "
         "give, or that is not defined.",
@@ -189,7 +192,7 @@ def page(local: Measured, served: Measured, chat: Measured, software: str) -> st
         cells = [str(benchmark), f"{rows['transformers'].count():,}", _apart(rows["served"] - rows["transformers"])]
         cells += [f"{rows['chat'].count():,}", _apart(rows["chat"] - rows["transformers"])]
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + _SERVERS.read_text(encoding="utf-8")
 
 
 def _apart(differences: pd.Series) -> str:

@@ -161,7 +161,7 @@ class ModelRow:
     ``cells`` are the scores by a key of data set, task and metric. ``family`` groups models, and ``parameters`` and
     ``step`` are the place in it; NaN where they are not known. ``revision`` tells rows of one model apart, such as a
     branch. ``ability`` is the score of language ability. A row with a ``restriction``, such as a model that answers at
-    chance, says so and has no rank. ``link`` is an address.
+    chance, says so and has no rank. ``link`` is an address, and ``about`` a few words that stand below the name.
     """
 
     model: str
@@ -175,6 +175,7 @@ class ModelRow:
     ability: Cell | None = None
     restriction: str = ""
     link: str = ""
+    about: str = ""
 
     def changes(self, base: ModelRow) -> dict[Key, str]:
         """What each change from the base says, by :func:`cards.common.verdict.verdict`.

@@ -86,12 +86,16 @@ class TrendFigure:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A horizontal axis: the place of a model on it, the text of a place, and the line that a model belongs to."""
+    """A horizontal axis: the place of a model on it, the text of a place, and the line that a model belongs to.
+
+    Sizes are compared by their ratios, so an axis of them is logarithmic where it is long.
+    """
 
     title: str
     at: Callable[[ModelRow], float]
     text: Callable[[float], str]
     line: Callable[[ModelRow], str]
+    by_ratio: bool = False
 
 
 def _line_along_steps(row: ModelRow) -> str:
@@ -104,7 +108,7 @@ def _line_along_sizes(row: ModelRow) -> str:
 
 AXES = (
     Axis("step of training", lambda row: row.step, "{:,.0f}".format, _line_along_steps),
-    Axis("number of parameters", lambda row: row.parameters, size_text, _line_along_sizes),
+    Axis("number of parameters", lambda row: row.parameters, size_text, _line_along_sizes, by_ratio=True),
 )
 
 
@@ -156,7 +160,7 @@ def _panel(families: Mapping[str, Sequence[ModelRow]], column: Column, axis: Axi
     if wide:
         # Steps 1, 2, 4 … are apart on a logarithmic axis alone, and 125,000, 134,000, 140,000 on a plain one.
         logarithmic = _placed(places[0], places[-1], LEFT + 8, WIDTH - RIGHT - 8, logarithmic=True)
-        if _smallest_gap(logarithmic, places) >= _smallest_gap(across, places):
+        if axis.by_ratio or _smallest_gap(logarithmic, places) >= _smallest_gap(across, places):
             across = logarithmic
     lines = [Line(name, _points(some, across, up, axis)) for name, some in scores.items()]
     changes = [point.apart for line in lines for point in line.points[1:]]

@@ -5,60 +5,26 @@ does not depend on which task counted which file, how often, or in what order. A
 table can be read; no other state is kept.
 """
 
-import contextlib
 import hashlib
-import logging
-import os
-import shlex
-import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+from cards.common import cluster
 from cards.common.packages import required
 from pmi.counting.corpus import Shard
 from pmi.counting.counts import is_readable
 from pmi.counting.local import CountingJob, Progress, Runner
 from pmi.types import ClusterError, JobSubmitted
 
-_OPTION_TYPES: dict[str, Callable[[str], Any]] = {"memory": float, "workers": int, "tries": int}
-
 
 @dataclass(frozen=True, slots=True)
-class Resources:
-    """The resources of a task.
+class Resources(cluster.Resources):
+    """The resources of a task that counts files."""
 
-    Parameters
-    ----------
-    memory:
-        Memory of a task in gigabytes.
-    workers:
-        Tasks at a time; all by default.
-    tries:
-        How often a task is started again after its process was killed (Ray).
-    time, partition:
-        Time limit and partition of a Slurm job.
-    sbatch:
-        Other options of ``sbatch``, such as ``account``.
-    """
-
-    memory: float = 2.0
-    workers: int = -1
-    tries: int = 3
-    time: str = "24:00:00"
-    partition: str = ""
-    sbatch: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if not (self.memory > 0 and (self.workers == -1 or self.workers > 0) and self.tries >= 0):
-            raise ClusterError(
-                f"A task cannot have memory={self.memory:g}, workers={self.workers} and tries={self.tries}; give "
-                "memory above 0, at least 1 worker, and tries of 0 or more."
-            )
+    error: ClassVar[type[Exception]] = ClusterError
 
 
 def runner(engine: str, options: Sequence[str]) -> Runner:
@@ -69,25 +35,12 @@ def runner(engine: str, options: Sequence[str]) -> Runner:
     ClusterError
         When an option is not ``KEY=VALUE``, or a value is not a number where one is needed.
     """
-    values: dict[str, Any] = {}
-    for option in options:
-        name, equals, value = option.partition("=")
-        try:
-            values[name] = _OPTION_TYPES.get(name, str)(value)
-        except ValueError:
-            equals = ""
-        if not equals:
-            raise ClusterError(f"{option!r} is not an option of a cluster; give KEY=VALUE, such as memory=4.")
-    address = values.pop("address", None)
-    given = {field.name: values.pop(field.name) for field in fields(Resources) if field.name in values}
-    if engine == "ray" and values:
-        raise ClusterError(f"Ray has no option {min(values)!r}; give address, memory, workers or tries.")
-    resources = Resources(**given, sbatch=values)
-    return on_ray(resources, address) if engine == "ray" else on_slurm(resources)
+    resources = Resources.from_options(engine, options)
+    return on_ray(resources) if engine == "ray" else on_slurm(resources)
 
 
-def on_ray(resources: Resources | None = None, address: str | None = None) -> Runner:
-    """A runner for Ray: on the cluster at ``address`` or ``$RAY_ADDRESS``, else on this machine.
+def on_ray(resources: Resources | None = None) -> Runner:
+    """A runner for Ray: on the cluster at ``resources.address`` or ``$RAY_ADDRESS``, else on this machine.
 
     All machines must see the files and the folder of the job under the same names.
     """
@@ -106,7 +59,8 @@ def on_ray(resources: Resources | None = None, address: str | None = None) -> Ru
             progress(done, total)
 
         steps = _steps("ray")
-        with _quiet(), _connected(address):
+        cluster.quiet()
+        with cluster.connected(task.address, ClusterError):
             steps.OnRay(
                 [steps.CountFiles(job, unfinished)],
                 tasks=len(unfinished),
@@ -130,42 +84,15 @@ def on_slurm(resources: Resources | None = None) -> Runner:
         unfinished = _unfinished(job, files)
         if not unfinished:
             return
-        if not shutil.which("sbatch"):
-            raise ClusterError(
-                "There is no sbatch on this machine; start the command where Slurm jobs can be submitted."
-            )
-        executor = _slurm_executor(job, unfinished, resources or Resources())
-        with _quiet():
-            try:
-                executor.run()
-            except (subprocess.CalledProcessError, OSError) as error:
-                raise ClusterError(f"Slurm refused the job ({error}); read the message of sbatch above.") from None
+        step = _steps("dill").CountFiles(job, unfinished)
+        logs = _log_folder(job, unfinished)
+        number, place = cluster.submitted(step, len(unfinished), "pmi-count", logs, resources or Resources())
         raise JobSubmitted(
-            f"Slurm job {executor.job_id} counts {len(unfinished)} of {len(files)} files; its script and logs are in "
-            f"{executor.logging_dir.path}. Give the same command again when it is done."
+            f"Slurm job {number} counts {len(unfinished)} of {len(files)} files; its script and logs are in "
+            f"{place}. Give the same command again when it is done."
         )
 
     return run
-
-
-def _slurm_executor(job: CountingJob, unfinished: Sequence[Shard], resources: Resources) -> Any:
-    steps = _steps("dill")
-    from datatrove.executor import SlurmPipelineExecutor  # type: ignore[import-untyped]
-
-    return SlurmPipelineExecutor(
-        [steps.CountFiles(job, unfinished)],
-        tasks=len(unfinished),
-        time=resources.time,
-        partition=resources.partition,
-        mem_per_cpu_gb=max(1, round(resources.memory)),
-        workers=resources.workers,
-        job_name="pmi-count",
-        qos=None,
-        # Use the programs of this installation on every machine.
-        env_command=f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH",
-        sbatch_args=dict(resources.sbatch),
-        logging_dir=str(_log_folder(job, unfinished)),
-    )
 
 
 def _steps(package: str) -> Any:
@@ -185,33 +112,3 @@ def _log_folder(job: CountingJob, files: Sequence[Shard]) -> Path:
     """A folder for logs and completion markers, which depends on the list of files because tasks are numbered."""
     names = "\n".join(job.part(shard).name for shard in files)
     return job.folder.absolute() / f"logs-{hashlib.sha256(names.encode()).hexdigest()[:12]}"
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Prints only errors of datatrove; its other messages go to its log files."""
-    from datatrove.utils.logging import logger  # type: ignore[import-untyped]
-
-    logger.remove()
-    logger.add(sys.stderr, level="ERROR", format="{message}")
-    yield
-
-
-@contextlib.contextmanager
-def _connected(address: str | None) -> Iterator[None]:
-    """Connects to Ray, and disconnects at the end unless there was a connection before."""
-    import ray
-
-    if ray.is_initialized():
-        yield
-        return
-    # Ray would hide the GPUs of a task that asks for none, and warns that it will stop doing so.
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise ClusterError(f"Ray at {address or 'this machine'} does not answer ({error}); start it first.") from None
-    try:
-        yield
-    finally:
-        ray.shutdown()

@@ -4,14 +4,15 @@ Only this file imports datatrove, so that the other modules work without it.
 """
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from datatrove.executor import RayPipelineExecutor  # type: ignore[import-untyped]
 from datatrove.pipeline.base import PipelineStep  # type: ignore[import-untyped]
 
+from cards.common.cluster import on_ray
 from pmi.counting.corpus import Shard
 from pmi.counting.counts import write_counts
 from pmi.counting.local import CountingJob, count_shard
@@ -91,20 +92,12 @@ class OnRay(RayPipelineExecutor):  # type: ignore[misc]
 
         memory = int(self.mem_per_cpu_gb * 2**30)
         task = ray.remote(num_cpus=self.cpus_per_task, memory=memory, max_retries=self.tries)(_run_rank)
-        executor, pending = ray.put(self), deque(self.get_incomplete_ranks())
-        running: dict[Any, int] = {}
-        try:
-            while pending or running:
-                while pending and len(running) < self.workers:
-                    rank = pending.popleft()
-                    running[task.remote(executor, rank)] = rank
-                for finished in ray.wait(list(running), num_returns=1)[0]:
-                    rank = running.pop(finished)
-                    self._raise_failure(finished, rank)
-                    on_done(rank)
-        finally:
-            for unfinished in running:
-                ray.cancel(unfinished, force=True)
+        executor = ray.put(self)
+        ranks = list(self.get_incomplete_ranks())
+        with closing(on_ray(task, [(executor, rank) for rank in ranks], self.workers)) as ended:
+            for place, finished in ended:
+                self._raise_failure(finished, ranks[place])
+                on_done(ranks[place])
 
     def _raise_failure(self, finished: Any, rank: int) -> None:
         import ray

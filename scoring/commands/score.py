@@ -103,7 +103,8 @@ def _score_all(
         When one of them could not be scored.
     """
     from scoring.inference.engines import Call
-    from scoring.many.sweep import SomeFailed, calls, outcomes
+    from scoring.many.cluster import outcomes
+    from scoring.many.sweep import SomeFailed, calls
 
     if not models:
         raise ScoringError("--revisions are of a model; name one.")
@@ -167,7 +168,7 @@ def main(
         from scoring.inference.engines import Call, chosen
 
         named = [*(models or []), *(_of_file(models_file) if models_file else [])]
-        cluster_options = [f"--{name}" for name in ("server", "results") if values[name]]
+        cluster_options = [f"--{name}" for name in ("executor", "cluster", "server", "results") if values[name]]
         if len(named) > 1 or revisions or (named and cluster_options):
             alone = {"--compare": compare, "--json": as_json, "--fail-if": fail_if, "--dry-run": values["dry_run"]}
             if given := [option for option, value in alone.items() if value]:

@@ -167,7 +167,8 @@ class LoadOptions:
         stamp, base = "", checkpoint.identity(folder, model, digests)
         if self.adapter is not None:
             of_adapter = str(self.adapter), self.adapter_revision
-            network, stamp = checkpoint.adapted(network, *of_adapter, model, base, allowed=self.allow_pickle)
+            of_base = model, base, checkpoint.identity(folder, "", digests)
+            network, stamp = checkpoint.adapted(network, *of_adapter, *of_base, allowed=self.allow_pickle)
         tokenizer = checkpoint.tokenizer(folder, model, code)
         name = without_home(self.model)
         loaded = Model(network, tokenizer, kind, name, base, stamp, exact=self.exact, files=digest(digests))

@@ -5,8 +5,9 @@ one is downloaded and its files are checked. The weights of a model are freed be
 models need the memory of the largest of them. A model whose results are there already is known by its files and is not
 loaded.
 
-Each model can have an inference server (:mod:`scoring.many.own_server`), and the results can be kept in a data set of
-the Hub too (:mod:`scoring.many.hub_results`).
+Other machines can do the work (:mod:`scoring.many.cluster`), also with an inference server for each model
+(:mod:`scoring.many.own_server`), and the results can be kept in a data set of the Hub too
+(:mod:`scoring.many.hub_results`).
 """
 
 from __future__ import annotations
@@ -137,22 +138,6 @@ def folder_name(name: str) -> str:
     ('EleutherAI-pythia-70m-step1-574d1b61', 'tiny-causal')
     """
     return slug(name)
-
-
-def outcomes(every: Mapping[str, Call], root: Path, console: Console) -> Iterator[Outcome]:
-    """What became of each model; ``root`` has the folders of all.
-
-    Raises
-    ------
-    ScoringError
-        For what is wrong for all models.
-    """
-    many = next(iter(every.values())).many
-    if many.results:
-        from scoring.many.hub_results import fetch
-
-        fetch(many.results, root, FINISHED)
-    yield from sweep(every, console)
 
 
 def sweep(every: Mapping[str, Call], console: Console) -> Iterator[Outcome]:

@@ -251,6 +251,14 @@ def test_the_axis_has_the_scale_on_which_neighbours_are_furthest_apart(steps, fi
     assert min(after.x - before.x for before, after in pairwise(points)) > 5
 
 
+def test_an_axis_of_sizes_is_logarithmic():
+    rows = [placed(row(f"m-{size}", 50)) for size in ("70M", "700M", "6.9B", "7B")]
+    (figure,) = trends(rows, [SCORE])
+    first, second, third, last = (point.x for point in figure.panels[0].lines[0].points)
+    assert abs((second - first) - (third - second)) < 2, "ten times as many parameters are one distance"
+    assert third <= last
+
+
 def test_a_step_is_said_once_and_the_0_of_a_size_is_none():
     rows = [placed(row("pythia-70m", 50), "step0"), placed(row("pythia-70m-step10", 51))]
     html = overview(rows, [SCORE])

@@ -6,6 +6,7 @@ import math
 import shutil
 import struct
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -19,7 +20,8 @@ from mitigation.running.evaluate import changed
 from scoring.adapters import facts
 from scoring.adapters.attach import attach, tensor_shapes
 from scoring.adapters.facts import CONFIG, FACTS, WEIGHTS, AdapterError, Change, read
-from scoring.inference.load_options import BUNDLED
+from scoring.inference import checkpoint
+from scoring.inference.load_options import BUNDLED, load
 from scoring.types import Difference, Estimate, Option, Request
 from tests.mitigation.made import bundled, data, quick, tuned
 
@@ -100,6 +102,18 @@ def test_another_base_model_is_refused_with_both_names(made):
         f"The adapter {made} belongs to {bundled().name} at revision {bundled().revision}, and the model is "
         f"{bundled().name} at {'0' * 40}; load the model that it was made for."
     )
+
+
+def test_an_adapter_of_a_model_in_a_folder_fits_its_copy_on_the_hub_and_no_other(made, tmp_path, monkeypatch):
+    snapshot = shutil.copytree(BUNDLED["tiny-causal"], tmp_path / "snapshots" / ("a" * 40))
+    (snapshot / "README.md").write_text("# Small\n")
+    monkeypatch.setattr(checkpoint, "fetched", lambda name, *_: snapshot if name == "org/small" else Path(name))
+    loaded = load("org/small", device="cpu", adapter=str(made))
+    assert (loaded.name, loaded.revision) == ("org/small", "a" * 40)
+    assert "lora" in str(loaded.network)
+    edited(snapshot / "config.json", note="another model")
+    with pytest.raises(AdapterError, match="load the model that it was made for"):
+        load("org/small", device="cpu", adapter=str(made))
 
 
 @pytest.mark.fault(51)

@@ -1,5 +1,4 @@
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -11,8 +10,8 @@ from pmi.__main__ import app
 from pmi.counting.corpus import shards
 from pmi.counting.counts import Counts, merge
 from pmi.counting.local import GENDERED_WORDS, count, rule_of
-from tests.helpers import ROOT
 from tests.pmi.cluster import corpus, job, local, merged, same
+from tests.slurm import slurm
 
 pytest.importorskip("datatrove")
 
@@ -24,7 +23,7 @@ from pmi.counting.cluster import Resources, on_slurm
 from pmi.counting.steps import CountDocuments, CountFiles
 from pmi.types import ClusterError, JobSubmitted
 
-__all__ = ["corpus", "job", "local"]
+__all__ = ["corpus", "job", "local", "slurm"]
 
 
 @pytest.mark.fault(34)
@@ -51,36 +50,6 @@ def test_documents_from_readers_and_filters_of_datatrove_are_counted(corpus, tmp
         if row["n"] % 2 == 0
     )
     same(merge(sorted((tmp_path / "parts").glob("*.parquet"))), count(rows, name="made up"))
-
-
-SBATCH = r"""#!/bin/bash
-# Takes a job as sbatch does, and runs every task of its array at once.
-for script; do :; done
-cp "$script" "$SLURM_TEST/job-$(ls "$SLURM_TEST" | wc -l).sh"
-last=$(sed -n 's/^#SBATCH --array=0-\([0-9]*\).*/\1/p' "$script")
-for task in $(seq 0 "${last:-0}"); do
-  SLURM_ARRAY_TASK_ID=$task SLURM_NODELIST=here bash "$script" >> "$SLURM_TEST/output" 2>&1
-done
-echo "Submitted batch job 17"
-"""
-SRUN = """#!/bin/bash
-while [ "$1" = "-l" ] || [ "$1" = "-n" ]; do [ "$1" = "-n" ] && shift; shift; done
-exec "$@"
-"""
-
-
-@pytest.fixture
-def slurm(tmp_path, monkeypatch):
-    """Commands of Slurm that run a submitted job at once; gives the folder with the submitted scripts."""
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "jobs").mkdir()
-    for name, text in {"sbatch": SBATCH, "srun": SRUN, "scontrol": "#!/bin/bash\necho here\n"}.items():
-        (tmp_path / "bin" / name).write_text(text)
-        (tmp_path / "bin" / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("SLURM_TEST", str(tmp_path / "jobs"))
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    return tmp_path / "jobs"
 
 
 @pytest.mark.fault(34)
@@ -126,7 +95,7 @@ def test_the_command_submits_then_adds_up(slurm, corpus, local, tmp_path, monkey
             ["--engine", "ray", "--cluster", "memory=much"],
             "'memory=much' is not an option of a cluster; give KEY=VALUE",
         ),
-        (["--engine", "ray", "--cluster", "account=me"], "Ray has no option 'account'; give address, memory, workers"),
+        (["--engine", "ray", "--cluster", "account=me"], "Ray has no option 'account'; give address, memory, tries or"),
         (["--cluster", "memory=1"], "'memory=1' is for a cluster; name one by --engine ray or slurm"),
     ],
 )

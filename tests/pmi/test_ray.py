@@ -1,6 +1,3 @@
-import gc
-import warnings
-
 import pytest
 from typer.testing import CliRunner
 
@@ -8,7 +5,6 @@ from pmi.__main__ import app
 from pmi.counting.corpus import shards
 from pmi.counting.counts import Counts
 from pmi.counting.local import GENDERED_WORDS, CountingJob, count, rule_of
-from tests.helpers import ROOT
 from tests.pmi.cluster import corpus, job, local, merged, same, times
 
 pytest.importorskip("datatrove")
@@ -17,49 +13,9 @@ from pmi.counting.cluster import Resources, on_ray
 from pmi.counting.steps import OnRay
 from pmi.types import ClusterError
 from tests.pmi.steps import Killed
+from tests.ray_cluster import machines
 
-__all__ = ["corpus", "job", "local"]
-
-
-@pytest.fixture(scope="module")
-def machines():
-    """Ray on this machine: two workers, little memory, no dashboard."""
-    ray = pytest.importorskip("ray")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_AUTH_MODE", "disabled")
-        patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        started(ray)
-        yield ray
-        ray.shutdown()
-
-
-def started(ray, attempts=4):
-    """Starts Ray, again if it was too slow.
-
-    Ray ends its own start if one of its Python processes takes more than 15 seconds, and no option changes
-    this limit. That happens on a machine that is busy with other work.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", ResourceWarning
-        )  # a start that failed leaves processes to the garbage collector
-        for attempt in range(1, attempts + 1):
-            try:
-                ray.init(
-                    num_cpus=2,
-                    object_store_memory=80 << 20,
-                    include_dashboard=False,
-                    log_to_driver=False,
-                    logging_level="error",
-                    runtime_env={"env_vars": {"PYTHONPATH": str(ROOT)}},
-                )
-            except Exception as error:
-                ray.shutdown()
-                if attempt == attempts or "timed out" not in str(error).lower():
-                    raise
-            else:
-                break
-        gc.collect()
+__all__ = ["corpus", "job", "local", "machines"]
 
 
 @pytest.mark.fault(34)

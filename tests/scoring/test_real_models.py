@@ -1,6 +1,7 @@
 """The page of real models: findings with something planted and with nothing, the kept scores, and the pages."""
 
 import math
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -183,6 +184,15 @@ def test_every_model_has_a_page_that_the_table_links_to_and_all_findings_are_the
     for name in kept.models:
         (page,) = (path for path, text in written.items() if f"<h1>{name}</h1>".encode() in text)
         assert any(score.source.startswith("occugender") for score in kept.models[name].scores) or page in index
+
+
+def test_the_page_draws_scores_along_steps_and_sizes():
+    index = files(read())["index.html"].decode()
+    keys = " ".join(re.findall(r'<p class="keys">(.*?)</p>', index))
+    for family in ("training of pythia-deduped 6.9B", "EleutherAI/pythia", "facebook/opt"):
+        assert f"</svg>{family}</span>" in keys
+    assert "Scores by step of training" in index
+    assert "<small>2023, base</small>" in index, "year and kind stand below the name"
 
 
 def test_every_model_of_a_source_has_a_year_and_a_kind():

@@ -18,6 +18,7 @@ from scoring import benchmarks, published
 from tools.pages import ROOT
 from tools.real_models.findings import FRIEND, GEST, NEW, UNSTEREO, Finding, findings
 from tools.real_models.scores import Collected, Model, Score
+from tools.trends import steps
 
 _TEMPLATES = ROOT / "tools" / "templates"
 #: The columns of the table: source, group and metric, the title, and a note.
@@ -118,7 +119,8 @@ def rows_of(models: Mapping[str, Model], folder: str) -> list[ModelRow]:
             if score:
                 cells[source, group, metric] = cell_of(score)
         if cells:
-            row = ModelRow(name, f"{model.year}, {model.kind}", "", cells, link=f"{folder}{slug(name)}.html")
+            about = f"{model.year}, {model.kind}"
+            row = ModelRow(name, "", "", cells, link=f"{folder}{slug(name)}.html", about=about)
             rows.append(placed(row))
     return rows
 
@@ -156,7 +158,7 @@ def files(collected: Collected) -> dict[str, bytes]:
     plots = {f"{name}.svg": plot(collected.models, places, title) for name, places, title in PLOTS}
     values = {
         "findings": [(finding.question, as_html(finding.answer), finding.source) for finding in made],
-        "overview": overview(rows, columns_of(rows), ability=""),
+        "overview": overview([*rows, *steps()], columns_of(rows), ability=""),
         "plots": [(title, Markup(inline(plots[f"{name}.svg"]))) for name, _, title in PLOTS],
         "settings": sorted(collected.settings.items()),
         "left_out": collected.left_out,

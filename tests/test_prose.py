@@ -1,0 +1,34 @@
+"""The English of README and docs: the rules of ``tools/prose.toml``, and the checker itself."""
+
+import doctest
+
+import pytest
+
+from tools import prose
+
+
+@pytest.mark.parametrize("page", prose.pages(), ids=prose.shown_path)
+def test_a_page_keeps_the_rules_of_english(page):
+    found = prose.check([page])
+    assert not found, "\n".join(f"{one.rule}: {one.text}" for one in found)
+
+
+def test_pages_with_exceptions_exist_and_each_has_a_reason():
+    known = prose.rules()
+    for page in [*known["older"], *known["long_pages"]]:
+        assert (prose.ROOT / page).is_file(), f"{page} is in tools/prose.toml and is no page"
+    assert all(known["long_pages"].values())
+    assert all(known["proselint"].values())
+
+
+def test_the_checker_finds_what_it_is_for():
+    long = "word " * 26 + "end. Short one.\n\n| " + "cell " * 30 + "|\n"
+    (found,) = prose.long_sentences("page", long, 25)
+    assert found.rule == "27 words"
+    assert prose.phrases("page", "Left out for want of data.", {"for want of data": "no data"})
+    assert not prose.phrases("page", "```\nfor want of data\n```", {"for want of data": "no data"})
+    assert prose.passives("It is scored. It scores.") == (1, 2)
+
+
+def test_the_examples_of_the_checker_hold():
+    assert doctest.testmod(prose).failed == 0
