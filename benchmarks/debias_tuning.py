@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 RESULT = Path(__file__).with_name("debias_tuning.json")
 RECIPE = get("debias_tuning")
 CORPUS = "stsb"
-#: Settings for a small model, in the place of those of the profiles.
+#: Settings for a small model, in place of those of the profiles.
 SMALL = {"steps": 150, "learning_rate": 2e-3, "corpora": CORPUS, "validation": 64}
 #: Weights of L_g for further trainings of ``clean``, which has none.
 WEIGHTS = (1.0, 5.0)

@@ -185,7 +185,8 @@ def hundred(
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        asked = {"benchmarks": "stereoset,crows_pairs,occugender,unstereo", "ways": "likelihood,text", "limit": limit}
+        asked: dict[str, Any] = {"benchmarks": "stereoset,crows_pairs,occugender,unstereo", "limit": limit}
+        asked["ways"] = "likelihood,text"
         base = scoring.evaluate("tiny-causal", data=data, device="cpu", resamples=1000, **asked)
         found["rows"] = {name: len(table["id"]) for name, table in base.tables.items()}
         draw = np.random.default_rng(0)

@@ -122,7 +122,7 @@ def kept_pairs() -> Iterator[tuple[str, Pair]]:
 
 
 def _filled(template: str, number: int, person: str, opening: str, slot: str, forms: tuple[str, str]) -> Pair:
-    """A template with a person in the place of the occupation and its article, after an opening."""
+    """A template with a person in place of the occupation and its article, after an opening."""
     capital = person[0].upper() + person[1:]
     text = opening + template.replace("The {job}", capital).replace("the {job}", person)
     at = text.index("{")

@@ -69,10 +69,12 @@ TOLD: Mapping[str, tuple[str, ...]] = {
     "pairs of other stereotypes": ("fast", "fine_tuning"),
     "WinoBias, validation": (
         "fast --sets winobias --split validation",
+        "fast --sets winobias --split validation --layer 3",
         "fine_tuning --sets winobias --split validation",
     ),
     "pairs of the stereotype": (
-        *("fast --pairs occupations", "fine_tuning --pairs occupations", "dpo --pairs occupations"),
+        *("fast --pairs occupations", "fast --pairs occupations --layer 3"),
+        *("fine_tuning --pairs occupations", "dpo --pairs occupations"),
         *("auto_debias --pairs occupations", "cda --pairs occupations"),
         "cda --pairs occupations --loss_limit 0.05 --validate_every 5",
         *("steering --contrast occupations --how project", "steering --contrast occupations"),
@@ -228,7 +230,9 @@ class Bed:
         seed = {"seed": run.seed} if "seed" in {own.name for own in fields(profile)} else {}
         corpus = {"corpus": str(self.work / "biased.txt")} if name == "task_vector" else {}
         more: dict[str, Any] = dict(option.split(" ", 1) for option in options)
-        more |= {key: kind(more[key]) for key, kind in (("loss_limit", float), ("validate_every", int)) if key in more}
+        # Any option of a recipe can be named, so a text becomes what the setting has by default: a number or a text.
+        for key, text in more.items():
+            more[key] = type(getattr(profile, key))(text)
         more |= {key: str(self.work / "contrast.json") for key in ("contrast", "pairs") if key in more}
         if more.get("corpus") == OCCUPATION_PAIRS:
             more |= {"corpus": str(self.work / "sentences.txt"), "words": "project"}

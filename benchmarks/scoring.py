@@ -8,8 +8,8 @@ whose tokenizer is trained on the questions themselves. ``python -m benchmarks.g
 larger shapes.
 
 Beside each ratio stands ``at_peak``, what it would be if our operations ran at the speed of the matrix
-product measured in the same turns. Where that is below a goal, no batching reaches it. ``arithmetic_limit`` is how
-many times our operations a side takes that shares no context; what a ratio has beyond that is speed and padding.
+product measured in the same turns. Where that is below a goal, no batching reaches it. ``arithmetic_limit`` is
+the operations of a side that shares no contexts, divided by ours; a higher ratio comes from speed and padding.
 ``limit`` is that of one side, with the padding of a padded loop and the vocabulary at every position, and
 ``cpu_ratio`` the ratio of the processor's seconds, which what else the machine does disturbs less.
 """
@@ -285,7 +285,7 @@ def flops(model: Model, requests: Sequence[Request], done: Stats) -> float:
 
 
 def limits(model: Model, requests: Sequence[Request], done: Stats, operations: float) -> dict[str, float]:
-    """How many times our operations a side takes that shares nothing; at equal speed its time is that many times ours.
+    """The operations of a side that shares no contexts, divided by ours: its limit at equal speed.
 
     ``loop`` computes the vocabulary at every position, ``unshared`` at so many as we do.
     """

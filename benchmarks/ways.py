@@ -2,7 +2,7 @@
 
 DATA is a folder of built data sets with ``biaske``, ``unstereo``, ``occugender`` and ``gender-neutral-probes``. Each
 model is scored on so many rows of each split (``--limit``); runs are kept below ``--out`` and go on where they stopped.
-``--table`` prints the tables of docs/ways.md from ``ways.json`` alone.
+``--table`` prints the tables of docs/ways-measured.md from ``ways.json`` alone.
 """
 
 from __future__ import annotations

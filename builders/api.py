@@ -45,13 +45,12 @@ def build(
     builders.dataset.BuildError
         When a name is unknown, a source changed, or a row is wrong. The old folders stay as they were.
     """
-    from rich.progress import Progress
-
     from builders import datasets
     from builders.builder import Profile, build_datasets
     from builders.dataset import BuildError
     from builders.sources.fetch import Fetcher, default_cache, default_mirror
     from cards.common.options import checked, in_python, visible_console
+    from cards.common.progress import Progress
 
     wanted = {"out": Path, "mirror": Path | None, "offline": bool, "profile": Literal["all", "clean", "paper"]}
     given = {"out": out, "mirror": mirror, "offline": offline, "profile": profile}

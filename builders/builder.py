@@ -4,7 +4,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import cache
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from rich.progress import Progress
 
 from builders import datasets
 from builders.dataset import BuildError, Config, DataSet, Files, SourceUnavailable
@@ -33,9 +32,11 @@ from builders.files.manifest import (
 )
 from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher
+from builders.text.embedded import table
 from builders.text.split import check_disjoint
 from cards.common.files import file_sha256, locked, refuse_strays, strays
 from cards.common.packages import missing_sentence
+from cards.common.progress import Progress
 from cards.dataset_card import dataset_card
 
 ROOT = Path(__file__).parent.parent
@@ -233,8 +234,17 @@ class Builder:
             # Sorted, because a manifest of the same content has the same bytes.
             "licences": {key: pinned.licences[key].facts for key in sorted(licences)},
             "citations": {key: pinned.citations[key] for key in sorted(citations)},
+            "meanings": _meanings(dataset.name, configs),
         }
         return Manifest(**_shared(dataset, Manifest) | own)
+
+
+def _meanings(name: str, configs: Mapping[str, ConfigEntry]) -> dict[str, str]:
+    """What the columns of a data set mean, in the order in which the configs have them."""
+    told = table("columns")
+    meanings = told["all"] | told.get(name, {})
+    columns = dict.fromkeys(column for config in configs.values() for column in config.columns)
+    return {column: meanings[column] for column in columns if column in meanings}
 
 
 def _check_leaks(dataset: DataSet, manifest: Manifest, folder: Path) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from rich.progress import Progress
 
 from builders import datasets
 from builders.builder import Builder, Profile, without_details
@@ -22,6 +21,7 @@ from builders.publish.published import closed, published_form
 from builders.sources.fetch import Fetcher
 from cards.common.files import strays
 from cards.common.packages import missing_sentence
+from cards.common.progress import Progress
 from cards.common.stored import parsed
 from cards.dataset_card import BENCHMARK, dataset_card
 from pmi.types import first_line

@@ -8,7 +8,6 @@ from typing import Annotated, Any, get_args
 
 import typer
 from rich.console import Console
-from rich.progress import Progress
 
 from builders.dataset import BuildError
 from builders.generation import pipelines
@@ -17,6 +16,7 @@ from builders.generation.responses import ChatError
 from builders.generation.run import RunOptions, generate
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
 from cards.common.options import HelpCommand, ended, group, parameters, start, with_options
+from cards.common.progress import Progress
 
 
 def _command(name: str) -> Callable[..., None]:

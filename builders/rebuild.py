@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
 from builders import datasets
 from builders.builder import BuildResult, Profile, build_datasets
@@ -15,9 +15,10 @@ from builders.check import check as check_datasets
 from builders.dataset import BuildError
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
 from cards.common.options import ended, single, start
+from cards.common.progress import Progress
 from cards.common.terminal import text_table
 
-#: In the reason of a config that was left out for want of a Python package.
+#: In the reason of a config that was left out because a Python package is missing.
 PACKAGE = "the package"
 
 

@@ -64,6 +64,7 @@ def dataset_card(manifest: str, *, organisation: str = "org", row: dict[str, Any
         papers=any(map(_is_paper, columns)),
         boards=[f"`{task['id']}`" for task in tasks(manifest)],
         row=row,
+        is_dropped=any(entry["dropped"] for c in facts["configs"].values() for entry in c["splits"].values()),
         hub_licences=sorted({HUB_LICENCES.get(key, "other") for key in licences}),
         shown_licences={key: facts["licences"][key] for key in licences},
         shown_citations=[facts["citations"][key] for key in citation_keys(facts)],

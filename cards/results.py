@@ -96,7 +96,7 @@ class Measurement:
     its names for readers. ``error`` is the standard error of the interval, before it is cut at the ends of the range,
     with its degrees of ``freedom``; ``detectable`` is the smallest true difference from the ideal value (of a
     difference: from 0) that a run of this size shows with a power of 80 %, infinite where it shows none. ``icc`` is the
-    intraclass correlation of the examples of a cluster, of proportions; docs/intervals.md says up to which the
+    intraclass correlation of the examples of a cluster, of proportions; docs/intervals-measured.md says up to which the
     intervals hold.
     """
 

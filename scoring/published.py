@@ -130,6 +130,9 @@ def _result(
         "files": [remote.url for remote in fetched.used.files],
         "licence": fetched.source.licence,
     }
+    headlines = {}
+    if benchmark.headline:
+        headlines[plain.name] = benchmark.headline
     report = report_of(
         [part],
         settings,
@@ -141,13 +144,17 @@ def _result(
         revision=f"{BY_OTHERS} ({name})",
         adapter="",
         dtype=BY_OTHERS,
-        headlines={plain.name: benchmark.headline} if benchmark.headline else {},
+        headlines=headlines,
     )
-    licence = () if by_row(fetched.source.licence) else (_NOT_BY_ROW,)
-    remarks = (source.settings, *responses.remarks, *licence)
-    note = "\n\n".join(filter(None, (source.note, source.settings, plain.validity)))
-    examples = {plain.name: responses.table} if responses.table else {}
-    return RunResult(report, examples, {plain.name: note}, remarks)
+    remarks = [source.settings, *responses.remarks]
+    if not by_row(fetched.source.licence):
+        remarks.append(_NOT_BY_ROW)
+    paragraphs = [text for text in (source.note, source.settings, plain.validity) if text]
+    examples = {}
+    # Some sources have scores alone.
+    if responses.table:
+        examples[plain.name] = responses.table
+    return RunResult(report, examples, {plain.name: "\n\n".join(paragraphs)}, tuple(remarks))
 
 
 def runs(

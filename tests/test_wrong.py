@@ -20,6 +20,7 @@ from builders.dataset import BuildError
 from pmi.types import PmiError
 from scoring.asking.result import RunResult
 from scoring.inference.load_options import BUNDLED, LoadOptions
+from scoring.statistics.stats import RESAMPLES
 from scoring.types import Report
 
 #: A command line after ``probes``, its exit status, and how its sentence begins.
@@ -233,13 +234,13 @@ evaluate(network) -> A loaded model needs its loaded tokenizer
 evaluate(network, tokenizer="gpt2") -> A loaded model needs its loaded tokenizer
 evaluate(network, tokenizer=tokenizer, device="cpu") -> device says how to load a model, and this one is loaded
 evaluate(network, tokenizer=tokenizer, revision="v1") -> revision says how to load a model, and this one is loaded
-evaluate(None) -> A NoneType was given as the model
+evaluate(None) -> No model was given
 load_model("tiny-causal", device="gpu") -> No device is called 'gpu'
 load_model("tiny-causal", device="cuda:64") -> torch finds no GPU here, so the device cannot be cuda:64
 scoring.load("nowhere") -> nowhere cannot be read as results
 scoring.load(3) -> folder is 3
-result.compare("nowhere") -> compare takes the result of an earlier run, and str was given
-result.compare(None) -> compare takes the result of an earlier run, and NoneType was given
+result.compare("nowhere") -> compare takes the result of an earlier run, and 'nowhere' was given
+result.compare(None) -> compare takes the result of an earlier run, and None was given
 result.examples("stereoset") -> The run has no examples of 'stereoset'
 mitigate("fst", "tiny-causal") -> No recipe is called 'fst' (did you mean 'fast'?)
 mitigate("fast", "tiny-causal", profile="papr") -> profile is 'papr'; give 'clean' or 'paper' (did you mean 'paper'?
@@ -269,9 +270,9 @@ build("occugender", include="nowhere.py") -> nowhere.py is not a Python file
 build(3) -> names is
 builders.load("occugender") -> output/occugender has no data set
 builders.load(3) -> name is 3
-pmi.count(3) -> corpus is 3 and window 10; give files
-pmi.count([]) -> corpus is [] and window 10; give files
-pmi.count(["nowhere.txt"], window="a") -> corpus is ['nowhere.txt'] and window 'a'; give files
+pmi.count(3) -> A corpus is files or texts, and a window is a whole number
+pmi.count([]) -> A corpus is files or texts, and a window is a whole number
+pmi.count(["nowhere.txt"], window="a") -> A corpus is files or texts, and a window is a whole number
 pmi.max_pmi_diff("she", 3) -> max_pmi_diff has 'she' and 3; give a text and a table
 pmi.max_pmi_diff(3, None) -> max_pmi_diff has 3 and None; give a text and a table
 builders.load("occugender", "jobs", out="nowhere") -> nowhere/occugender has no data set
@@ -340,22 +341,27 @@ def test_an_unknown_parameter_is_named_by_python():
         scoring.evaluate("tiny-causal", benchmark="occugender")
 
 
-def test_the_parameters_of_evaluate_are_the_options_of_the_command_with_their_defaults():
+def test_editors_complete_each_option_of_evaluate_and_its_help_lists_it():
     import inspect
 
-    from cards.common.options import parameters
-    from scoring.options import ManyModels, Sampling, ServedOptions, Settings
+    from scoring.api import EvaluateOptions
 
-    given = inspect.signature(scoring.evaluate).parameters
-    for kind in (Settings, LoadOptions, ManyModels, ServedOptions, Sampling):
-        for option in parameters(kind):
-            default = given[option.name].default
-            assert default == option.default or not (default or option.default), option.name
+    declared = set(inspect.signature(scoring.evaluate).parameters) - {"model"}
+    assert set(EvaluateOptions.__annotations__) == declared
+    for name in declared - {"console", "device_map", "revisions"}:
+        assert f"    {name}:" in scoring.evaluate.__doc__, name
 
 
-def test_the_help_of_score_fits_two_screens_at_80_columns_with_the_common_options_first(monkeypatch):
+def test_evaluate_has_the_default_that_an_option_declares():
+    import inspect
+
+    options = inspect.signature(scoring.evaluate).parameters
+    assert options["resamples"].default == RESAMPLES
+    assert options["chat"].default is False
+
+
+def test_the_help_of_score_fits_80_columns_with_the_common_options_first():
     lines = CliRunner().invoke(probes.app, ["score", "--help"]).output.splitlines()
-    assert len(lines) <= 72
     assert max(map(len, lines)) <= 80
     titles = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
     assert titles == [

@@ -1,4 +1,4 @@
-"""Faults of a connection and of a reply, by name: what a server on loopback sends in the place of an answer."""
+"""Faults of a connection and of a reply, by name: what a server on loopback sends in place of an answer."""
 
 from __future__ import annotations
 

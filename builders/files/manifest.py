@@ -108,6 +108,8 @@ class Manifest:
     written: list[str] = field(default_factory=list)
     task_categories: list[str] = field(default_factory=list)
     benchmark: dict[str, Any] = field(default_factory=dict)
+    #: What each column means that is not in every data set.
+    meanings: dict[str, str] = field(default_factory=dict)
 
     @property
     def files(self) -> set[str]:

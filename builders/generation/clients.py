@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rich.progress import Progress
-
 from builders.generation.costs import Budget
 from builders.generation.responses import MissingResponse, ModelNotFound, Response, ResponseCache, request_key, response
+from cards.common.progress import Progress
 
 if TYPE_CHECKING:  # recorded responses are used without the HTTP client
     from builders.generation.endpoint import Endpoint

@@ -283,8 +283,8 @@ class Budget:
     waits; if the one in progress then costs 1 only, 7 are spent and the waiting one is sent. A request that can
     cost 5 is refused when nothing is reserved any more.
 
-    A request that was sent costs the most that it can until a response with a believable count of tokens replaces
-    that, also when nobody answers it. The limit is exceeded only if a server counts more than :func:`most_tokens`;
+    A request that was sent counts its highest possible cost, also without an answer. A response with a plausible
+    count of tokens replaces that amount. The limit is exceeded only if a server counts more than :func:`most_tokens`;
     then no further request is sent.
 
     Parameters

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from typer import Option
 
@@ -25,6 +25,7 @@ from builders.generation.spending import Spending
 from cards.common.answer_key import server_name
 from cards.common.files import RECORD, refuse_foreign
 from cards.common.packages import required
+from cards.common.progress import Progress
 from cards.common.terminal import text_table
 
 if TYPE_CHECKING:

@@ -166,7 +166,7 @@ def _open_copy(manifest: Manifest, source: SourceEntry) -> SourceEntry:
 
 
 def _rewritten(table: pa.Table, config: ConfigEntry, copies: Mapping[str, SourceEntry], without: list[str]) -> pa.Table:
-    """The rows with the names of the open copies, and with hashes in the place of some columns."""
+    """The rows with the names of the open copies, and with hashes in place of some columns."""
     sources = {source.name: source for source in config.sources}
     rows = table.to_pylist()
     for row in rows:

@@ -21,12 +21,12 @@ from urllib.parse import urlsplit
 
 import pooch
 import requests
-from rich.progress import Progress
 
 from builders.dataset import BuildError, Fetched, Remote, Source, SourceChanged, SourceUnavailable
 from builders.sources.catalogue import mirror_path
 from builders.sources.retries import LONGEST_WAIT, TRANSIENT, Transient, retrying, seconds_to_wait
 from cards.common.files import put, replacing
+from cards.common.progress import Progress
 
 #: Time limits in seconds for the connection and for the next bytes.
 TIMEOUT = (5.0, 60.0)

@@ -55,7 +55,7 @@ def put_all(
     record: Path | None = None,
     ours: Collection[str] = (),
 ) -> None:
-    """Writes files into a folder in the place of those that this program wrote there, and of no others.
+    """Writes files into a folder in place of those that this program wrote there, and of no others.
 
     Parameters
     ----------

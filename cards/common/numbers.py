@@ -92,7 +92,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def minus(text: object) -> str:
-    """A number's text with a minus sign in the place of the hyphen."""
+    """A number's text with a minus sign in place of the hyphen."""
     return str(text).replace("-", "\N{MINUS SIGN}")
 
 

@@ -273,13 +273,12 @@ def in_python(error: type[Exception], **names: str) -> Iterator[None]:
 
 
 def visible_console() -> Console:
-    """Where progress of a call from Python is shown: in a terminal and a notebook, and nowhere else."""
+    """Where progress of a call from Python is shown: a terminal, a notebook, or a file that gets a line a minute."""
     console = Console(stderr=True)
     if console.is_jupyter:
-        # What a notebook saves has no escape codes. Moving lines need a package; without it the last of each is shown.
+        # What a notebook saves has no escape codes. Bars need a package; without it :class:`Progress` shows text.
         moving = find_spec("ipywidgets") is not None
         return Console(stderr=True, color_system=None, force_jupyter=moving, force_terminal=False)
-    console.quiet = not console.is_terminal
     return console
 
 

@@ -575,7 +575,7 @@ SENTENCES: Mapping[str, Sentence] = {
         "A run over a part of the rows has groups of one example or cluster.",
     ),
     "run.lacking": Sentence(
-        "Left out for want of data: {missing}; probes build {sets} --out {folder} builds it{also}.",
+        "Left out, because their data are not built: {missing}; probes build {sets} --out {folder} builds them{also}.",
         "The data of a benchmark that was asked for are not there.",
     ),
     "run.speed": Sentence(
@@ -593,7 +593,7 @@ SENTENCES: Mapping[str, Sentence] = {
     "run.intervals": Sentence("Intervals {mark}: {method}.", "Some score has an interval by that method."),
     "run.icc": Sentence(
         "Examples of a cluster have an intraclass correlation of {middle} (median of the proportions; at most "
-        "{largest}); docs/intervals.md says how often intervals hold the truth at such values.",
+        "{largest}); docs/intervals-measured.md says how often intervals hold the truth at such values.",
         "Some proportion of at least six clusters has an intraclass correlation.",
     ),
     "run.bundled": Sentence(

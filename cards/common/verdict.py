@@ -112,7 +112,7 @@ def p_side(before: Numbers, after: Numbers, ideal: float | None, least: float, m
     """Two-sided p that the middle of two scores is the ideal value, for scores whose examples are not at hand.
 
     The interval of the middle has the mean of both half-widths, as if the errors of both scores were the same; that of
-    other errors is narrower. See :func:`corrected` for what stands in the place of p.
+    other errors is narrower. See :func:`corrected` for what stands in place of p.
 
     >>> round(p_side((60.0, 55.0, 65.0), (55.0, 50.0, 60.0), 50.0, 0.0, 100.0), 4)
     0.0033

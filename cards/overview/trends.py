@@ -182,7 +182,7 @@ def _panel(families: Mapping[str, Sequence[ModelRow]], column: Column, axis: Axi
 def _points(scores: Sequence[Scored], across: Placing, up: Placing, axis: Axis) -> list[Point]:
     """The points of a line; each says whether it differs significantly from the one before it.
 
-    The changes of a line are looked at together, so their p-values are corrected for one another.
+    The changes of a line are looked at together, so their p-values are corrected for each other.
     """
     p = [new.change(old)[1] if new.comparable(old) else math.nan for (_, old), (_, new) in pairwise(scores)]
     apart = [False, *(value < LEVEL for value in holm(p))]

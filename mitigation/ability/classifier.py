@@ -1,4 +1,4 @@
-"""A model with a head for classes in the place of its vocabulary head, with an adapter of its language model.
+"""A model with a head for classes in place of its vocabulary head, with an adapter of its language model.
 
 An adapter stays active while the model is fine-tuned: its weights are kept, and those of the model are trained. For a
 LoRA this is the same as merging it first. A projection of the last hidden state, which is a LoRA on the map that reads
@@ -27,7 +27,7 @@ class Effect(StrEnum):
     """Where an adapter is in a model with a new head; the values are sentences for results."""
 
     NONE = "There is no adapter."
-    WHOLE = "The trained model is fine-tuned in the place of the unchanged one."
+    WHOLE = "The trained model is fine-tuned in place of the unchanged one."
     INSIDE = "The adapter is active while the model is fine-tuned; its own weights are not trained."
     PROJECTION = "The adapter is a projection of the last hidden state, and is applied before the new head."
     HEAD = "The adapter changes only the vocabulary head, which GLUE replaces, so GLUE is unchanged by construction."
@@ -197,7 +197,7 @@ def _projection(layer: Any) -> StateChange | None:
 
 
 def _put_inside(network: Any, inside: Any) -> None:
-    """Puts the body of a language model, with its adapter, in the place of the network's own.
+    """Puts the body of a language model, with its adapter, in place of the network's own.
 
     What only the network's own body has, such as the pooler of BERT, is kept.
     """

@@ -105,7 +105,7 @@ def check_target(out: Path) -> None:
 
 
 def write(folder: Path, adapter: Adapter, out: Path) -> None:
-    """Writes the facts into ``folder`` and moves it to ``out`` in one step, in the place of an older adapter."""
+    """Writes the facts into ``folder`` and moves it to ``out`` in one step, in place of an older adapter."""
     check_target(out)
     write_facts(folder, adapter)
     for path in folder.iterdir():

@@ -182,7 +182,7 @@ def _lines(content: dict[str, Any]) -> list[str]:
 
 
 def write_changes(adapter: Path, changes: Sequence[Change]) -> None:
-    """Writes changes into the facts of an adapter, in the place of earlier ones of the same benchmarks."""
+    """Writes changes into the facts of an adapter, in place of earlier ones of the same benchmarks."""
     from mitigation.adapters.write import write_facts
 
     # An adapter may be measured several times, with other tasks or seeds.

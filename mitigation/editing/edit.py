@@ -21,8 +21,8 @@ from typing import Any
 
 import torch
 from rich.console import Console
-from rich.progress import track
 
+from cards.common.progress import track
 from mitigation.editing.ordinary import OrdinaryText
 from mitigation.editing.pairs import EditPair, Place
 from mitigation.editing.settings import EditingSchedule
@@ -174,7 +174,7 @@ def edit(
         state.curve.held.append({"step": 0, **mean_terms(network, held, schedule)})
     steps = range(state.step, schedule.passes * per_pass)
     saved = time.monotonic()
-    for step in track(steps, "editing", console=console, transient=True, disable=not steps):
+    for step in track(steps, "editing", console=console, disable=not steps):
         # A step depends on its number alone, so a continued training takes the same batches.
         prefixed_pairs = [prefixed(number, step // per_pass) for number in schedule.pair_numbers(step, count)]
         texts = ordinary.batch(step, schedule.batch) if ordinary else []

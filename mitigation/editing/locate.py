@@ -11,7 +11,7 @@ the answer is predicted alone, the first block only knows the token there, and t
 GPT2. Only at all positions can both be found, so ``clean`` replaces all.
 
 Example: "The nurse said that she …" gives "she" 0.6, and "The farmer said that …" gives "she" 0.1. With the
-output of block 1 for "nurse" put in the place of that for "farmer", "she" has 0.4. The indirect effect of block
+output of block 1 for "nurse" put in place of that for "farmer", "she" has 0.4. The indirect effect of block
 1 is 0.4 - 0.1 = 0.3, and the total effect is 0.6 - 0.1 = 0.5.
 """
 
@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from rich.console import Console
-from rich.progress import track
 
 from builders.text.wording import BLANK
+from cards.common.progress import track
 from mitigation.editing import POSITIONS
 from mitigation.editing.pairs import subject_of, whole_word
 from mitigation.errors import MitigationError
@@ -43,7 +43,7 @@ UNTRACED = "it has no subject before or after its blank"
 class Trace:
     """A statement that is read with two subjects.
 
-    ``text`` has ``{}`` in the place of the subject and a blank in that of ``answer``. For a causal model the
+    ``text`` has ``{}`` in place of the subject and a blank in that of ``answer``. For a causal model the
     blank follows the subject; for a masked one it may be anywhere. ``subjects`` are that of the biased
     statement and the other one.
     """
@@ -141,7 +141,7 @@ def locate(
     named = {trace.id for trace in traced}
     left_out = {str(row["id"]): UNTRACED for row in rows if row["id"] not in named}
     effects = []
-    for trace in track(traced, "locating", console=console, transient=True, disable=console is None):
+    for trace in track(traced, "locating", console=console, disable=console is None):
         try:
             effects.append(_effects(model, trace, names))
         except ScoringError as error:

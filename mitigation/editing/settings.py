@@ -110,7 +110,7 @@ class PairSettings(CorpusSettings, EditingSchedule):
     )
     pairs: str = setting(
         "",
-        "A file of pairs of your own in the place of --sets: the contrast of steering, or a list of prompts with two "
+        "A file of pairs of your own in place of --sets: the contrast of steering, or a list of prompts with two "
         "objects or of two sentences.",
         OWN,
     )

@@ -1,7 +1,7 @@
 """Directional ablation: no block and no word embedding writes along the direction of gender any more.
 
 Source: *Refusal in Language Models Is Mediated by a Single Direction* (Arditi et al., 2024), section 2.4 and its weight
-orthogonalization, with the direction of gender in the place of refusal. For a unit vector d, each map W that writes
+orthogonalization, with the direction of gender in place of refusal. For a unit vector d, each map W that writes
 into the residual stream becomes (I - d dᵀ) W. That is a LoRA of rank one with A = dᵀ W and B = -d, so plain PEFT loads
 it. Biases of maps and embeddings of positions stay: what they write along d is the same for every text.
 """

@@ -57,7 +57,7 @@ class AutoDebiasSettings(TrainingSettings):
     search_words: int = setting(5000, "Words that the search tries, from the model's vocabulary.", CODE, above=0)
     search_pairs: int = setting(30, "Pairs of words that the search compares.", CODE, above=0)
     pairs: str = setting(
-        "", "A file of pairs of your own in the place of words and prompts: aligns the objects after two prompts.", OPEN
+        "", "A file of pairs of your own in place of words and prompts: aligns the objects after two prompts.", OPEN
     )
     held_out: float = setting(0.0, "Share of the pairs that are measured but not trained.", OPEN, least=0, below=1)
     epochs: int = setting(1, "Times that each prompt is trained after each pair; a step has prompts.", PAPER, above=0)

@@ -30,7 +30,7 @@ class CdaSettings(LanguageSettings, WordSettings):
     published: bool = setting(True, "Replace words as bias-bench does: lower-case ones between spaces.", CODE)
     names: str = setting("", "A JSON file with pairs of first names that are replaced too; empty for none.", CODE)
     pairs: str = setting(
-        "", "A file of pairs of your own, whose two sentences are trained in the place of swapped text.", OPEN
+        "", "A file of pairs of your own, whose two sentences are trained in place of swapped text.", OPEN
     )
 
     def __post_init__(self) -> None:

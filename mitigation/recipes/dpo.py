@@ -7,7 +7,7 @@ share p of the rows with logit(p) = β log(P(he) / P(she)) of the base model: th
 has both pronouns equally probable after each prompt, and the divergence from the base model is what DPO limits anyway.
 
 With ``pairs`` of the user's the prompt is the text before the blank, and the two answers are the objects. There are few
-of them, so each is a row with the share p itself in the place of a drawn preference: the mean of DPO's loss over draws.
+of them, so each is a row with the share p itself in place of a drawn preference: the mean of DPO's loss over draws.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class DpoSettings(TrainingSettings):
     corpora: str = setting("stsb,snli", "Configs of gender-neutral-probes to train on, with commas.", OPEN)
     held: int = setting(256, "Validation prompts that are measured, at most.", OPEN, above=0)
     pairs: str = setting(
-        "", "A file of pairs of your own, whose objects are preferred and rejected, in the place of --corpora.", OPEN
+        "", "A file of pairs of your own, whose objects are preferred and rejected, in place of --corpora.", OPEN
     )
     held_out: float = setting(0.2, "Share of the subjects of --pairs that are held out.", OPEN, above=0, below=1)
 

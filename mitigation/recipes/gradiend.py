@@ -82,8 +82,8 @@ class Learner:
 def run(job: Job[GradiendSettings]) -> Adapter:
     """Learns the direction, chooses the change of the weights and writes the whole model."""
     import torch
-    from rich.progress import track
 
+    from cards.common.progress import track
     from mitigation.training.trainable import trainable
 
     model, settings = job.model, job.settings
@@ -100,7 +100,7 @@ def run(job: Job[GradiendSettings]) -> Adapter:
         learner = Learner(sum(map(torch.numel, weights)), settings.learning_rate, settings.weight_decay, model.device)
         draw = np.random.default_rng(settings.seed)
         codes: tuple[list[float], list[float]] = ([], [])
-        for step in track(range(settings.steps), "Learning", console=job.console, transient=True):
+        for step in track(range(settings.steps), "Learning", console=job.console):
             # Both kinds by turns, so that the neuron learns to distinguish them.
             side = step % 2
             chosen = draw.choice(len(kinds[side]), settings.batch_size)

@@ -30,7 +30,7 @@ class SelfDebiasSettings(Settings):
     """Which prefixes, and how strongly probabilities are lowered."""
 
     domains: str = setting("gender", "Kinds of bias for the published prefixes, with commas.", "Meade et al. 2022")
-    prefixes: str = setting("", "Prefixes of your own, with | between them, in the place of those.", "this project")
+    prefixes: str = setting("", "Prefixes of your own, with | between them, in place of those.", "this project")
     decay: float = setting(50.0, "How strongly a rising probability is lowered.", _PAPER, least=0)
     epsilon: float = setting(0.01, "The smallest factor of a probability.", _PAPER, above=0, most=1)
 

@@ -32,7 +32,7 @@ class ContrastSettings(stream.StreamSettings):
 
     contrast: str = setting(
         "",
-        "A JSON file with two lists of texts, first and second, each with a choice such as [he|she], in the place of "
+        "A JSON file with two lists of texts, first and second, each with a choice such as [he|she], in place of "
         "the corpus.",
         OPEN,
     )
@@ -57,7 +57,7 @@ class SteeringSettings(ContrastSettings):
 
     how: str = setting(
         "add",
-        "add the vector after the block; or project it out of the last hidden state, in the place of a strength.",
+        "add the vector after the block; or project it out of the last hidden state, in place of a strength.",
         OPEN,
         choices=("add", "project"),
     )

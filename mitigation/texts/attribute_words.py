@@ -136,7 +136,7 @@ _NO_NOUN = frozenset((_FOLDER / "no_noun.txt").read_text(encoding="utf-8").split
 
 
 class Swapper:
-    """Puts the words of one group of people in the place of another's, all at the same time.
+    """Puts the words of one group of people in place of another's, all at the same time.
 
     Capitals are kept. A word of several groups becomes its partner in the first of them, except that *her* before
     a word that may be a noun or belong to one becomes its partner in the last: *his* in the published list, and *him*

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import torch
 from rich.console import Console
-from rich.progress import track
 
+from cards.common.progress import track
 from cards.common.stored import Stored
 from mitigation.errors import MitigationError
 from mitigation.training.train import LossTerms, network_inputs
@@ -211,7 +211,7 @@ def search(
             tried = [f"{prompt} {word}" for prompt in by_length[-1] for word in words]
         what = f"prompts of {len(by_length) + 1} words"
         means: list[float] = []
-        for start in track(range(0, len(tried), SEARCHED), what, console=console, transient=True):
+        for start in track(range(0, len(tried), SEARCHED), what, console=console):
             means += measure(tried[start : start + SEARCHED])
         # Of equal means the prompt that was tried first comes first: sorting is stable.
         best = sorted(range(len(tried)), key=lambda number: -means[number])[:beam]

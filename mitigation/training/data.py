@@ -40,7 +40,7 @@ class TrainingData:
     def validation_rows(self) -> list[Mapping[str, Any]]:
         """The neutral probes of the validation splits that are available; no recipe trains on them."""
         rows: list[Mapping[str, Any]] = []
-        for config in neutral.CORPORA:
+        for config in neutral.SETS:
             # A user may have built some of the corpora only.
             with suppress(DataMissing):
                 rows += self.load(neutral.DATASET, config, "validation").rows

@@ -23,10 +23,11 @@ import torch
 from accelerate import Accelerator  # type: ignore[import-untyped]
 from accelerate.utils import broadcast_object_list  # type: ignore[import-untyped]
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from cards.common.answer_key import answer_key, key_digest
 from cards.common.files import replacing
+from cards.common.progress import Progress
 from mitigation.errors import MitigationError
 from mitigation.recipe import WITHOUT_EFFECT, Job
 from scoring.adapters.attach import quiet

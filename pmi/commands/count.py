@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from cards.common.files import LOCK, locked, refuse_strays, strays
+from cards.common.progress import Progress
 from cards.common.terminal import show
 from cards.common.text import without_home
 from pmi.counting.corpus import Format, shards

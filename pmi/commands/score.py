@@ -6,8 +6,8 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 from rich.console import Console
-from rich.progress import track
 
+from cards.common.progress import track
 from cards.common.terminal import show
 from pmi.analysis.lookup import TABLE_HELP, delta_table
 from pmi.analysis.sentence import Rule, SentenceScore, max_pmi_diff, within
@@ -51,7 +51,7 @@ def main(
         raise FileError(f"{file} has the column {existing[0]!r} already; remove it, or give --replace.")
     texts = text_column(rows, column, file)
     delta = delta_table(table, None if pairs is None else parse_pairs(pairs))
-    tracked = track(texts, "Scoring", console=Console(stderr=True), transient=True)
+    tracked = track(texts, "Scoring", console=Console(stderr=True))
     scores = [max_pmi_diff(text, delta, rule) for text in tracked]
     scored = _with_scores(rows.drop_columns(existing), scores)
     if epsilon is not None:

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import typer
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from cards.common.numbers import decimals, formatted
+from cards.common.progress import track
 from cards.common.terminal import show, terminal, text_table
 from pmi.analysis.table import Agreement, agreement, column_statistics
 from pmi.analysis.table import table as pmi_table
@@ -76,7 +76,7 @@ def _show_extremes(console: Console, rows: pa.Table, top: int, gendered: Sequenc
 
 def _show_agreement(console: Console, table: Counts, pairs: Sequence[GenderedPair], min_count: int) -> Agreement:
     # The bar goes to stderr, so that stdout has the table alone.
-    progress = functools.partial(track, description="Comparing pairs", console=Console(stderr=True), transient=True)
+    progress = functools.partial(track, description="Comparing pairs", console=Console(stderr=True))
     pair_agreement = agreement(table, pairs, min_count, progress)
     if pair_agreement.pairs:
         console.print(agreement_table(pair_agreement))

@@ -135,7 +135,10 @@ def count(
     (('captain', 'he', 'saw', 'she', 'ship'), [1, 1, 2, 1, 2], [1, 0, 1, 0, 1])
     """
     if not isinstance(corpus, Path | Iterable) or corpus in ([], ()) or not isinstance(window, int):
-        raise PmiError(f"corpus is {corpus!r:.40} and window {window!r}; give files or texts, and a whole number.")
+        raise PmiError(
+            f"A corpus is files or texts, and a window is a whole number; given are corpus={corpus!r:.40} and "
+            f"window={window!r}."
+        )
     rule = rule_of(
         name or without_home(", ".join(map(str, _file_names(corpus)))) or "rows", gendered, window, stop, boundary
     )
@@ -204,7 +207,7 @@ def count_shard(job: CountingJob, shard: Shard, progress: Callable[[int], None] 
         When the file cannot be read; for a strict job also when it is damaged or not valid UTF-8.
     """
     part, content = job.part(shard), shard.content()
-    # A file of the same size and time may have been put in the place of the one that was counted.
+    # A file of the same size and time may have been put in place of the one that was counted.
     if contents(part) == content:
         progress(shard.size)
         return part

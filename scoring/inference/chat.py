@@ -32,7 +32,7 @@ LONGEST = 10.0
 #: The day of every chat, so that the same question is the same text on every day: the one that the
 #: template of Llama 3.1 takes where it is told of none.
 TODAY = date(2024, 7, 26)
-#: What gives a template that day, in any of the usual formats, in the place of the clock.
+#: What gives a template that day, in any of the usual formats, in place of the clock.
 _CLOCK = (
     "{%- macro strftime_now(format) -%}{{ format"
     + "".join(f" | replace('%{part}', '{TODAY.strftime(f'%{part}')}')" for part in "aAbBdjmyYHIMSp")

@@ -370,7 +370,7 @@ def adapted(
 
     folder = fetched(adapter, revision, None)
     if is_whole_model(folder):
-        raise ScoringError(f"{adapter!r} is a whole model and no adapter; give it in the place of the model.")
+        raise ScoringError(f"{adapter!r} is a whole model and no adapter; give it in place of the model.")
     if not (folder / "adapter_config.json").is_file():
         raise ScoringError(f"{adapter!r} has no adapter_config.json; give a folder or a name of a PEFT adapter.")
     names = (WEIGHTS, "adapter_model.bin")

@@ -394,7 +394,7 @@ class Tokens:
         )
 
     def _hidden(self, ids: list[int], position: int, end: int) -> Query:
-        """The sentence with one mask in the place of the tokens [position, end)."""
+        """The sentence with one mask in place of the tokens [position, end)."""
         masked = (*ids[:position], self.tokenizer.mask_token_id, *ids[end:])
         return Query(masked, (position,), (ids[position],))
 

@@ -264,7 +264,7 @@ def _running(job: Path) -> str:
     if not file.is_file() or not shutil.which("squeue"):
         return ""
     number = str(parsed(file.read_bytes()).get("job", ""))
-    # Slurm forgets jobs that ended, and has then an error in the place of a line.
+    # Slurm forgets jobs that ended, and has then an error in place of a line.
     listed = subprocess.run(["squeue", "--noheader", "--jobs", number], capture_output=True, text=True, check=False)
     return number if listed.returncode == 0 and listed.stdout.strip() else ""
 

@@ -195,7 +195,7 @@ def _settings(report: Report) -> dict[str, object]:
 
 
 def write_comparison(folder: Path, compared: Comparison) -> None:
-    """Writes ``compare.json`` and ``compare.html`` into the folder of a run, in the place of earlier ones.
+    """Writes ``compare.json`` and ``compare.html`` into the folder of a run, in place of earlier ones.
 
     Raises
     ------

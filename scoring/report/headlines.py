@@ -274,7 +274,7 @@ def headline_changes(compared: Comparison) -> list[HeadlineChange]:
     """The rows of the report of a run, and after them the language ability of each benchmark that measures it.
 
     Of language ability it is the first metric: of the group of the headline, or of the first group that has it.
-    The headlines are chosen before the runs are compared, so their p-values are corrected for one another only.
+    The headlines are chosen before the runs are compared, so their p-values are corrected for each other only.
     """
     every = changes(compared)
     # The headlines come first, and the rows that tell a side after them.

@@ -128,10 +128,10 @@ def want(lacking: Sequence[str], data: str) -> list[str]:
 
     >>> lacking = ["unstereo/ours-5/test", "unstereo/winobias/validation", "unstereo/winobias/test"]
     >>> print(*want(lacking, "output")[0].split("; "), sep="\n")
-    Left out for want of data: unstereo (ours-5, winobias)
-    probes build unstereo --out output builds it.
+    Left out, because their data are not built: unstereo (ours-5, winobias)
+    probes build unstereo --out output builds them.
     >>> want(["unstereo/ours-5/test"], "hub:org")[0].partition("; ")[2]
-    'probes build unstereo --out output builds it, and --data output reads it.'
+    'probes build unstereo --out output builds them, and --data output reads it.'
     """
     sets = grouped((name.split("/") for name in lacking), lambda parts: parts[0])
     configs = {dataset: ", ".join(dict.fromkeys(config for _, config, _ in own)) for dataset, own in sets.items()}

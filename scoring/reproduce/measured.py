@@ -432,7 +432,7 @@ def cells(target: str = "", *, model: str = "", measured: Measured | None = None
     own = [_judged(table, replace(cell, place={**cell.place, "model": model}), found) for table, cell in of_any]
     if any(cell.place.get("model") == model for _, cell in of_any):
         return own
-    # A model of no table: what would be measured of it in the place of others, each place once.
+    # A model of no table: what would be measured of it in place of others, each place once.
     places = {json.dumps(p, sort_keys=True): (table, cell, p) for table, cell in every if (p := _for(cell, model))}
     return [*(_judged(table, cell, found, place) for table, cell, place in places.values()), *own]
 

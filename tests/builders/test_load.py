@@ -12,6 +12,7 @@ import pytest
 
 from builders import datasets
 from builders.files.manifest import read_manifest
+from builders.text.embedded import table
 from tests import commands
 from tests.helpers import ROOT, mirror, missing
 from tests.hub import Hub
@@ -128,3 +129,14 @@ def test_the_data_folder_has_only_parquet_files(out):
         assert {path.name for path in folder.iterdir()} == {"README.md", "manifest.json", "data"}
         assert {path.suffix for path in (folder / "data").rglob("*") if path.is_file()} == {".parquet"}
         assert not list(folder.rglob("*.py"))
+
+
+def test_each_column_of_each_data_set_has_a_meaning_and_none_is_told_of_another():
+    told = table("columns")
+    for name in datasets.names():
+        data_set = datasets.get(name)
+        columns = {column.name for config in data_set.configs for column in config.columns}
+        meanings = told["all"] | told.get(name, {})
+        assert columns <= meanings.keys(), f"{name}: {sorted(columns - meanings.keys())} are not in columns.toml"
+        assert told.get(name, {}).keys() <= columns, name
+    assert told.keys() - {"all"} <= set(datasets.names())

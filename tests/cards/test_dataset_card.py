@@ -121,3 +121,17 @@ def test_hostile_text_stays_in_its_cell_and_in_the_header():
     text = dataset_card(json.dumps(made))
     assert r"| MIT | a\|b\`c \<script\> |" in text
     assert header(text)["pretty_name"] == 'x"\n- injected: true'
+
+
+def test_a_data_set_without_dropped_records_has_no_empty_table():
+    configs = facts()["configs"]
+    assert "What was dropped" in card()
+    for config in configs.values():
+        for entry in config["splits"].values():
+            entry["dropped"] = {}
+    assert "What was dropped" not in card(configs=configs)
+
+
+def test_columns_are_shown_with_what_they_mean():
+    assert "| `level` | How abstract it is. |" in card(meanings={"level": "How abstract it is."})
+    assert "| column | meaning |" not in card(meanings={})

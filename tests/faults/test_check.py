@@ -49,7 +49,7 @@ def found(folder):
 
 
 def written(folder, change):
-    """Writes a changed table in the place of one, and lets manifest and card describe it."""
+    """Writes a changed table in place of one, and lets manifest and card describe it."""
     path = folder / FILE
     pq.write_table(change(pq.read_table(path)), path, compression="zstd")
     described(folder)

@@ -64,6 +64,13 @@ def bed(tmp_path, monkeypatch):
     return planted_recipes.Bed(tmp_path / "work", str(tmp_path), ["It was late."], Console(quiet=True))
 
 
+def test_options_in_the_name_of_a_run_are_numbers_where_the_settings_are(bed):
+    run = planted_recipes.Run("masked", planted_recipes.WHOLE, 1, "fast --sets winobias --alpha 3 --layer 2")
+    settings = bed.settings(run)
+    assert settings == {"seed": 1, "sets": "winobias", "alpha": 3.0, "layer": 2}
+    assert [type(settings[name]) for name in ("alpha", "layer")] == [float, int]
+
+
 def test_a_bed_plants_runs_a_recipe_goes_on_and_writes_table_and_picture(bed, tmp_path):
     places = (planted_recipes.WHOLE, planted_recipes.TWIN)
     runs = [planted_recipes.Run("causal", place, 0, recipe) for place in places for recipe in ("", "prompts")]

@@ -156,7 +156,7 @@ def made():
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    """A folder of built data: OccuGender as it is, and made rows in the place of what needs other sources."""
+    """A folder of built data: OccuGender as it is, and made rows in place of what needs other sources."""
     folder = tmp_path_factory.mktemp("built")
     fetcher = Fetcher(folder / "cache", None, offline=True)
     build_datasets(["occugender"], fetcher, folder, Profile.all, Progress(disable=True))

@@ -812,7 +812,7 @@ def test_an_adapter_that_does_not_fit_is_refused(saved, tmp_path):
     path = saved("llama")
     with pytest.raises(ScoringError, match=r"has no adapter_config.json; give a folder or a name of a PEFT adapter"):
         load(path, adapter=tmp_path)
-    with pytest.raises(ScoringError, match="is a whole model and no adapter; give it in the place of the model"):
+    with pytest.raises(ScoringError, match="is a whole model and no adapter; give it in place of the model"):
         load(path, adapter=path)
 
 

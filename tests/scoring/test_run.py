@@ -115,9 +115,10 @@ def test_a_run_writes_the_report_and_says_where(whole):
 def test_what_data_is_lacking_is_said_with_the_command_that_builds_it(whole, data):
     out, printed = whole
     assert (
-        "Left out for want of data: occugender (implicit), unstereo (ours-20, winobias, winogender, pronoun-pairs), "
+        "Left out, because their data are not built: occugender (implicit), "
+        "unstereo (ours-20, winobias, winogender, pronoun-pairs), "
         "gender-neutral-probes (stsb, snli, llm-2, templates); probes build occugender unstereo "
-        f"gender-neutral-probes --out {data} builds it.\n"
+        f"gender-neutral-probes --out {data} builds them.\n"
     ) in printed
     assert "unstereo/winobias/validation" in results(out)["environment"]["data lacking"]
 

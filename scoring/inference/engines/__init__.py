@@ -132,7 +132,7 @@ def chosen(call: Call) -> EngineKind:
 
 def is_function(model: Any) -> bool:
     """Whether a model is a function of the user, and neither a name, an engine nor a network."""
-    return callable(model) and not any(hasattr(model, name) for name in ("capabilities", "config", "model"))
+    return callable(model) and not any(hasattr(model, name) for name in ("capabilities", "config", "forward", "model"))
 
 
 def name_of(model: Any) -> str:

@@ -43,6 +43,8 @@ def check_loaded(model: Any, tokenizer: Any, options: LoadOptions) -> None:
             raise ScoringError(f"{field.name} says how to load a model, and this one is loaded; leave it out.")
     if own_engine(model):
         return
+    if model is None:
+        raise ScoringError("No model was given; give a name, a folder, or a loaded transformers or PEFT model.")
     if hasattr(model, "model") and hasattr(model, "tokenizer"):
         raise ScoringError(
             f"A {type(model).__name__} was given as the model; give what it holds: the pipeline's .model as the model, "

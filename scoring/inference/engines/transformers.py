@@ -1,19 +1,44 @@
 """A model that is loaded in this process, from a folder or the Hub."""
 
 from dataclasses import replace
+from pathlib import Path
 
 from rich.console import Console
 
+from cards.common.text import did_you_mean
 from scoring.asking.result import RunResult
 from scoring.inference.engines import Call, EngineKind, NoModel, score
+from scoring.inference.load_options import BUNDLED
 from scoring.inference.parallel import Processes, own_device
+from scoring.types import ScoringError
 
 
 def name(call: Call) -> str:
     """The model as the user named it."""
     if not call.loading.model:
         raise NoModel("Name a model, such as tiny-causal, or give --base-url.")
+    refuse_mistyped(call.loading.model)
     return call.loading.model
+
+
+def refuse_mistyped(model: str) -> None:
+    """Refuses a name that is nearly that of a bundled model, before the data are read.
+
+    >>> refuse_mistyped("gpt2")
+    >>> refuse_mistyped("tiny-casual")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    scoring.types.ScoringError: 'tiny-casual' (did you mean 'tiny-causal'?) is no bundled model; ...
+
+    Raises
+    ------
+    ScoringError
+        With the name that was probably meant.
+    """
+    if model in BUNDLED or "/" in model or Path(model).exists():
+        return
+    meant = did_you_mean(model, BUNDLED)
+    if meant:
+        raise ScoringError(f"{model!r}{meant} is no bundled model; give a name of the Hub or a folder.")
 
 
 def run(call: Call, console: Console, processes: Processes) -> RunResult:

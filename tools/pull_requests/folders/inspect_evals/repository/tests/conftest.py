@@ -5,7 +5,7 @@ import tiktoken
 
 
 class Words:
-    """Counts words in the place of tokens."""
+    """Counts words in place of tokens."""
 
     def encode(self, text, **_):
         return text.split()
