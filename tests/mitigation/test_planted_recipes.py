@@ -84,8 +84,8 @@ def test_a_bed_plants_runs_a_recipe_goes_on_and_writes_table_and_picture(bed, tm
     assert share == pytest.approx(100 * (before["gap"][0] - after["gap"][0]) / (before["gap"][0] - twin), abs=0.2)
     lean = model["recipes"]["prompts"]["twin"][planted_page.TEMPLATES]["change of lean"][0]
     assert f"| {lean:+.2f} [".replace("-", "−") in row, "the negative control is in the row"
-    assert "Not yet measured with these columns: " in table
-    assert "Of one seed" in table
+    assert "| not yet measured with these columns | " in table
+    assert "| of one seed" in table
     planted_page.picture(result, tmp_path / "a.png")
     assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
     files = {path: path.stat().st_mtime_ns for path in bed.work.glob("runs/*/*.json")}
