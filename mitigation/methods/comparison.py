@@ -373,7 +373,7 @@ def over_seeds(numbers: Sequence[Numbers]) -> Numbers:
     """The mean over seeds and its interval: that of the seeds and that of the examples, added as variances.
 
     The seeds are a sample of all seeds, with Student's t; the examples are the same for every seed, so their part is
-    the mean over seeds. ``benchmarks/intervals.py`` simulates the coverage.
+    the mean over seeds. ``tools/simulations/intervals.py`` simulates the coverage.
 
     >>> [round(end, 2) for end in over_seeds([(1.0, 0.0, 2.0), (3.0, 2.0, 4.0), (2.0, 1.0, 3.0)])]
     [2.0, -0.68, 4.68]
