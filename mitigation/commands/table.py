@@ -5,7 +5,7 @@ scores beside those that papers print. Printed rows come from ``scoring/data/pri
 where the paper did not release its own (PS and DS). ``--sweep`` adds the curves of FAST (Figures 5 to 7): the effect of
 each block, and scores by the block that is edited and by the number of units.
 
-A method whose adapter is complete is not run again, so the command goes on where it was interrupted. The folders of
+A method whose adapter is complete is not run again, so the command continues an interrupted run. The folders of
 methods that another machine made can be put into the same folder; ``--methods ""`` then only writes the page.
 """
 

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Place(NamedTuple):
-    """One of the answers of a query: the number of the query among others, and of the answer in it."""
+    """One of the answers of a query: the number of the query in the list, and of the answer in it."""
 
     query: int
     answer: int

@@ -398,7 +398,7 @@ def choices_of(pieces: Floats, without: Floats, freedom: float, extreme: str) ->
     every = np.array(list(product(*allowed)))
     same_piece = []
     for piece in range(count):
-        # A part with fewer pieces has its last one in the place of those that it lacks.
+        # A part with fewer pieces has its last one in place of those that it lacks.
         same_piece.append([of_part[min(piece, len(of_part) - 1)] for of_part in allowed])
     # Of parts without any doubt both choices are one.
     few = np.unique(np.array(same_piece), axis=0)
