@@ -26,7 +26,8 @@ import pyarrow.parquet as pq
 import typer
 
 from benchmarks.machine import describe, measure
-from benchmarks.shown import between
+from cards.common.files import put
+from tools.shown import between
 
 RESULT = Path(__file__).with_name("many.json")
 ROWS = Path(__file__).with_name("rows.json")
@@ -135,7 +136,7 @@ def startup() -> None:
 @app.command()
 def families(data: Data = Path("output"), limit: Annotated[int, typer.Option(help="Rows of each split.")] = 5) -> None:
     """Twenty small networks of different families, of which two cannot be loaded, with one command; then again."""
-    from benchmarks.random_networks import random_network, tokenizer_of
+    from tools.simulations.random_networks import random_network, tokenizer_of
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -181,6 +182,7 @@ def hundred(
     import scoring
     from scoring import benchmarks
     from scoring.asking.run import estimate
+    from scoring.report import file_name, parquet, results
 
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
@@ -203,7 +205,11 @@ def hundred(
                 base.report, estimates=tuple(scores), model=f"team/network-{number + 1}m", environment=about
             )
             run = folder / f"run-{number:03d}"
-            replace(base, report=report, tables=tables).save(run)
+            # The pages of a run take long to make, and no comparison reads them.
+            examples = {f"examples/{file_name(name)}": parquet(name, table) for name, table in tables.items()}
+            for path, content in examples.items():
+                put(run / path, content)
+            put(run / "results.json", results(report, tables, examples).encode())
             runs.append(str(run))
         found["runs"] = len(runs)
         program = [sys.executable, "-m", "probes"]
@@ -238,9 +244,8 @@ def tables(many: dict[str, Any], rows: dict[str, Any]) -> str:
     }
     for key, title in titles.items():
         found = many["memory"][key]
-        lines.append(
-            f"| {title}, {many['memory']['weights_mb']} MB of weights | {found['cpu_s']} | {found['peak_mb']} |"
-        )
+        weights = many["memory"]["weights_mb"]
+        lines.append(f"| {title}, {weights} MB of weights | {found['cpu_s']} | {found['peak_mb']} |")
     for key, found in many.items():
         if key.startswith("all"):
             some = f", {found['limit']} rows of each split" if found["limit"] else ""
@@ -250,13 +255,17 @@ def tables(many: dict[str, Any], rows: dict[str, Any]) -> str:
                 f"{found['peak_mb']} |"
             )
     for command in ("compare", "leaderboard"):
+        if "hundred" not in many:
+            continue
         found = many["hundred"][command]
-        lines.append(
-            f"| `probes {command}` of {many['hundred']['runs']} runs | {found['cpu_s']} | {found['peak_mb']} |"
-        )
+        count = many["hundred"]["runs"]
+        size = sum(many["hundred"]["rows"].values())
+        lines.append(f"| `probes {command}` of {count} runs of {size:,} rows | {found['cpu_s']} | {found['peak_mb']} |")
     for command, seconds in many["startup"].items():
         if command not in ("machine", "note"):
             lines.append(f"| `{command}` | {seconds} | |")
+    more = [many["memory"][f"peak of {count} above one, %"] for count in (2, 3)]
+    lines += ["", f"Two and three equal networks need {more[0]} and {more[1]} % more memory than one."]
     printed = many["families"]
     lines += ["", f"The sweep of {printed['models']} networks prints:", ""]
     lines += ["```", *printed["first"]["printed"], "```", "", "The same command, given again:", ""]

@@ -3,9 +3,10 @@
 A design has every item in every cell of its facets, such as ten wordings, or two ways by ten wordings. Components are
 those of the analysis of variance of a complete balanced design with random effects, which for such designs are the
 unbiased estimators (Cronbach et al., 1972, "The dependability of behavioral measurements"; Brennan, 2001,
-"Generalizability theory", section 3.3). Mean squares follow from the sums over items of values and their products, so
+"Generalizability theory", section 3.3). Mean squares follow from the sums over items of values and of their squares, so
 the resamples and intervals of all metrics are those of these too. statsmodels fits the same model by restricted
-maximum likelihood, with matrices as large as all answers (``benchmarks/wordings.py`` compares both on small designs).
+maximum likelihood, with matrices as large as all answers (``tools/simulations/wordings.py`` compares both on small
+designs).
 """
 
 import math
@@ -29,25 +30,31 @@ _DECISIONS = {"reliability": 1.0, "wordings_for_80": math.inf, "items_for_80": m
 
 
 def moments(x: Floats, sampling: Floats) -> Floats:
-    """What each item adds, [items, 3 + cells, *facets]: 1, its values, their variance of sampling, their products.
+    """What each item adds, [items, 3 + effects, *facets]: 1, its values, their variance of sampling, and its squares.
 
-    An item that lacks a value adds nothing.
+    The square of an effect is x' P x with the projection P of the effect. It is in the first cell, and the others have
+    0. An item that lacks a value adds nothing.
     """
     flat = x.reshape(len(x), -1)
     complete = np.isfinite(flat).all(axis=1, keepdims=True)
     # Zero, not NaN, so that an item without all values drops out of every sum.
     values = np.where(complete, flat, 0.0)
     noise = np.where(complete, sampling.reshape(flat.shape), 0.0)
-    # The products of all cells of an item are its row of the cross-product matrix, from which every mean square
-    # follows. So resamples of items are products of sums, and no resample goes back to the rows.
-    products = values[:, :, None] * values[:, None]
     count = np.broadcast_to(complete, values.shape)
-    parts = np.concatenate([np.stack([count, values, noise], axis=1), products], axis=1)
-    return parts.reshape(len(x), -1, *x.shape[1:])
+    parts = [count, values, noise]
+    # Every mean square follows from these sums, so resamples of items are products of sums, and no resample goes back
+    # to the rows. Products of all pairs of cells would do too, and of a hundred models they take gigabytes.
+    names = [str(number) for number in range(x.ndim - 1)]
+    levels = dict(zip(names, x.shape[1:], strict=True))
+    for effect in _effects(names):
+        squares = np.zeros_like(values)
+        squares[:, 0] = ((values @ _projection(effect, levels)) * values).sum(axis=1)
+        parts.append(squares)
+    return np.stack(parts, axis=1).reshape(len(x), -1, *x.shape[1:])
 
 
 def components(sums: Floats, facets: Sequence[str]) -> dict[frozenset[str], Floats]:
-    """The variance component of each effect, a set of facets, from sums [..., 3 + cells, *facets]; may be below 0.
+    """The variance component of each effect, a set of facets, from sums [..., 3 + effects, *facets]; may be below 0.
 
     That of all facets and the items is without the variance of sampling, which is under ``{"samples"}``.
 
@@ -62,16 +69,16 @@ def components(sums: Floats, facets: Sequence[str]) -> dict[frozenset[str], Floa
     counts, totals, noise = flat[..., 0, :], flat[..., 1, :], flat[..., 2, :]
     n = counts[..., 0]
     mean = totals / counts
-    # Cross-products around the mean over items: the variation between items, for each pair of cells.
-    inside = flat[..., 3:, :] - n[..., None, None] * mean[..., None] * mean[..., None, :]
     squares: dict[frozenset[str], Floats] = {}
-    for effect in _effects(facets):
+    for row, effect in enumerate(_effects(facets), 3):
         projection = _projection(effect, levels)
         freedom = math.prod(levels[facet] - 1 for facet in effect)
+        of_means = n * ((mean @ projection) * mean).sum(axis=-1)
         # Without facets the effect is the grand mean, which has no variance.
         if effect:
-            squares[effect] = n * ((mean @ projection) * mean).sum(axis=-1) / freedom
-        squares[effect | {ITEMS}] = (inside * projection).sum(axis=(-1, -2)) / ((n - 1) * freedom)
+            squares[effect] = of_means / freedom
+        # Around the mean over items: the variation between items.
+        squares[effect | {ITEMS}] = (flat[..., row, 0] - of_means) / ((n - 1) * freedom)
     # Expected mean squares, solved for the components: inclusion and exclusion over the effects that hold this one,
     # divided by the number of observations in each of its levels (Cornfield and Tukey's rules).
     variances: dict[frozenset[str], Floats] = {}
