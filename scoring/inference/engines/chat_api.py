@@ -210,7 +210,7 @@ def result(
     return RunResult(report_of_answers(answers, parts, model, sampling, settings, prompt, estimates), tables)
 
 
-def _lines(task: Sampled, rows: Sequence[Row], replies: Sequence[Response], samples: int) -> Iterator[Line]:
+def _lines(task: Sampled, rows: Sequence[Row], replies: Sequence[ChatResponse], samples: int) -> Iterator[Line]:
     """The lines of the table: those of each row, of all its questions together."""
     texts = [reply.text for reply in replies]
     first = 0
