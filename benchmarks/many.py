@@ -26,8 +26,8 @@ import pyarrow.parquet as pq
 import typer
 
 from benchmarks.machine import describe, measure
-from benchmarks.shown import between
 from cards.common.files import put
+from tools.shown import between
 
 RESULT = Path(__file__).with_name("many.json")
 ROWS = Path(__file__).with_name("rows.json")
@@ -136,7 +136,7 @@ def startup() -> None:
 @app.command()
 def families(data: Data = Path("output"), limit: Annotated[int, typer.Option(help="Rows of each split.")] = 5) -> None:
     """Twenty small networks of different families, of which two cannot be loaded, with one command; then again."""
-    from benchmarks.random_networks import random_network, tokenizer_of
+    from tools.simulations.random_networks import random_network, tokenizer_of
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

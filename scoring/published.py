@@ -28,7 +28,7 @@ from scoring.asking.result import RunResult
 from scoring.asking.run import Part, estimate, report_of
 from scoring.inputs.prompts import get as prompt_named
 from scoring.options import Settings
-from scoring.responses import BrokenFileError, PublishedSource, Responses, get, models, names, sources
+from scoring.responses import BrokenFileError, PublishedResponses, PublishedSource, get, models, names, sources
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import BY_OTHERS, DATA, ScoringError
 
@@ -117,7 +117,7 @@ def build(source: PublishedSource, data: Path, *, offline: bool = False) -> None
 
 
 def _result(
-    name: str, source: PublishedSource, model: str, fetched: Fetched, responses: Responses, resamples: int
+    name: str, source: PublishedSource, model: str, fetched: Fetched, responses: PublishedResponses, resamples: int
 ) -> RunResult:
     plain = benchmarks.get(source.benchmark)
     benchmark = source.asked(plain)

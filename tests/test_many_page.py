@@ -2,8 +2,9 @@
 
 import json
 
-from benchmarks.many import PAGE, RESULT, ROWS, tables
 from benchmarks.shown import BEGIN, END
+
+from benchmarks.many import PAGE, RESULT, ROWS, tables
 
 
 def test_the_page_has_what_was_measured():

@@ -12,7 +12,7 @@ order
     How many sentences are more likely than the same words in the other order. A model that does not read its context
     is right in half of them. Binomial test, one-sided.
 
-Both tests have to reject at 0.001. ``benchmarks/random_networks.py`` counts how many random networks do.
+Both tests have to reject at 0.001. ``tools/simulations/random_networks.py`` counts how many random networks do.
 """
 
 from __future__ import annotations

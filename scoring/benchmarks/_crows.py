@@ -52,7 +52,7 @@ def split(row: Row, response: Response, context: BenchmarkContext) -> dict[str, 
     biased, unbiased = (row[f"sentence_{label}"] for label in PAIR)
     logprobs_biased, logprobs_unbiased = response.logprobs
     encoded_biased, encoded_unbiased = context.encode([biased, unbiased])
-    # Numbers below 0 are in the place of the special tokens, which the codes compare too; both sentences share them.
+    # Numbers below 0 are in place of the special tokens, which the codes compare too; both sentences share them.
     ids_biased = [-1, *encoded_biased.ids, -2]
     ids_unbiased = [-1, *encoded_unbiased.ids, -2]
     shared_biased: set[int] = set()

@@ -134,6 +134,7 @@ def calls(call: Call, models: Sequence[str], revisions: Sequence[str], root: Pat
             if name in by_name:
                 raise ScoringError(f"The model {name} is given twice; give each once.")
             loading = replace(call.loading, model=base, revision=revision or None)
+            # A folder for each model, so that a later call finds what was finished.
             settings = replace(call.settings, out=root / folder_name(name))
             by_name[name] = replace(call, model=base, settings=settings, loading=loading)
     return by_name

@@ -5,7 +5,8 @@ those of the analysis of variance of a complete balanced design with random effe
 unbiased estimators (Cronbach et al., 1972, "The dependability of behavioral measurements"; Brennan, 2001,
 "Generalizability theory", section 3.3). Mean squares follow from the sums over items of values and of their squares, so
 the resamples and intervals of all metrics are those of these too. statsmodels fits the same model by restricted
-maximum likelihood, with matrices as large as all answers (``benchmarks/wordings.py`` compares both on small designs).
+maximum likelihood, with matrices as large as all answers (``tools/simulations/wordings.py`` compares both on small
+designs).
 """
 
 import math

@@ -35,7 +35,7 @@ Every interval has a standard error: that of Student's t where it is one, else h
 belongs to it. :func:`detectable` makes the minimum detectable effect of it.
 
 An interval of a difference and its p follow from one standard error and one distribution, so p is below 0.05
-where, and only where, the interval excludes 0. ``benchmarks/intervals.py`` simulates coverage and width.
+where, and only where, the interval excludes 0. ``tools/simulations/intervals.py`` simulates coverage and width.
 
 The effective number of clusters is (Σ w)² / Σ w² of their weights (Kish, 1965): 10 equal clusters count
 10, and one cluster of 91 examples among 9 of 1 example counts 1.2. The degrees of freedom are one less.
@@ -398,7 +398,7 @@ def choices_of(pieces: Floats, without: Floats, freedom: float, extreme: str) ->
     every = np.array(list(product(*allowed)))
     same_piece = []
     for piece in range(count):
-        # A part with fewer pieces has its last one in the place of those that it lacks.
+        # A part with fewer pieces has its last one in place of those that it lacks.
         same_piece.append([of_part[min(piece, len(of_part) - 1)] for of_part in allowed])
     # Of parts without any doubt both choices are one.
     few = np.unique(np.array(same_piece), axis=0)
@@ -417,8 +417,9 @@ def of_extreme(pieces: Floats, without: Floats, freedom: float, extreme: str) ->
     Each piece has Student's interval. The smallest of the lower ends is below the smallest of the true scores as often
     as the lower end of that piece is, and so is the upper one above it. Where two pieces are equal, the smallest value
     of a sample is too low on average, and so are all resamples of it: the percentiles of a bootstrap missed the truth
-    in up to a third of the samples (``benchmarks/verdicts.py``). The lower end of a mean over parts is the smallest of
-    all :func:`choices_of` pieces; its upper one is that of the few, because the smallest of many ends is too low.
+    in up to a third of the samples (``tools/simulations/verdicts.py``). The lower end of a mean over parts is the
+    smallest of all :func:`choices_of` pieces; its upper one is that of the few, because the smallest of many ends is
+    too low.
 
     Parameters
     ----------
@@ -615,7 +616,7 @@ def over_parts(interval: Interval, parts: Floats) -> Interval:
 
     ``interval`` is over clusters, as if the parts were given. The variance of the mean over parts is added, and the
     degrees of freedom are Satterthwaite's, of both. What clusters and parts make together is in both variances, so the
-    interval is rather too wide than too narrow (``benchmarks/wordings.py``). One part leaves it as it is.
+    interval is rather too wide than too narrow (``tools/simulations/wordings.py``). One part leaves it as it is.
 
     >>> wide = over_parts(Interval(1.0, 3.0, "cluster-t", error=0.5, freedom=20), np.array([1.0, 2.0, 3.0]))
     >>> round(wide.low, 2), round(wide.high, 2), round(wide.error, 2), round(wide.freedom, 1)

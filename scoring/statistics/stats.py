@@ -384,7 +384,7 @@ def _p_of_ideal(metric: Metric, sums: Sums, interval: Interval, value: float) ->
     """Two-sided p that a score is its ideal value; of a bootstrap the larger one of its own and of Student's.
 
     Percentiles say little of the far tails, where corrected p-values are: of 30 clusters they had a p below 0.01 in up
-    to 1.2 % of the samples at the ideal value (``benchmarks/verdicts.py``).
+    to 1.2 % of the samples at the ideal value (``tools/simulations/verdicts.py``).
     """
     ideal = metric.ideal or 0.0
     p = intervals.p_of(interval, value, ideal)
