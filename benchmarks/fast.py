@@ -40,7 +40,7 @@ from cards.common.files import put
 from mitigation.editing.locate import locate
 from mitigation.recipes.fast import RECIPE, FastSettings
 from mitigation.running.evaluate import Evaluation
-from mitigation.running.run import mitigate
+from mitigation.running.run import make_and_evaluate
 from mitigation.training.data import TrainingData
 from scoring import benchmarks
 from scoring.adapters.facts import Adapter
@@ -121,7 +121,7 @@ class StampExperiment:
         """The facts of a stamp for the model in a folder, evaluated before and after."""
         self.edits += 1
         out, quiet = self.folder / f"stamp-{self.edits}", Console(file=io.StringIO())
-        adapter = mitigate(
+        adapter = make_and_evaluate(
             RECIPE,
             settings,
             LoadOptions(str(model), device="cpu"),

@@ -140,15 +140,15 @@ def _remarks(name: str, model: Mapping[str, Any], kinds: Mapping[str, Sequence[s
     lines = []
     for recipe, one in model["recipes"].items():
         if "refused" in one:
-            lines.append(f"- {_link(recipe)} is refused: {one['refused']}")
+            lines.append(f"| refused: {_link(recipe)} | {one['refused']} |")
     known = {recipe for some in kinds.values() for recipe in some}
     suited = {recipe for recipe in known if kind in recipes.get(recipe.split()[0]).kinds}
     missing = [recipe for recipe in sorted(suited) if "seeds" not in model["recipes"].get(recipe, {})]
     if missing:
-        lines.append(f"- Not yet measured with these columns: {', '.join(_link(recipe) for recipe in missing)}.")
+        lines.append(f"| not yet measured with these columns | {', '.join(_link(recipe) for recipe in missing)} |")
     single = [recipe for recipe, one in model["recipes"].items() if one.get("seeds") == 1 and "scores" in one]
     if single:
-        lines.append(f"- Of one seed, so that chance is not in their intervals: {', '.join(map(_link, single))}.")
+        lines.append(f"| of one seed, so that chance is not in their intervals | {', '.join(map(_link, single))} |")
     found = []
     for recipe, one in model["recipes"].items():
         numbers = [f"{block:.0f}" for block in one.get("block", []) if block is not None]
@@ -156,11 +156,13 @@ def _remarks(name: str, model: Mapping[str, Any], kinds: Mapping[str, Sequence[s
             found.append(f"{_link(recipe)} {', '.join(numbers)}")
     if found:
         planted = "all weights" if name.endswith("whole") else "one block"
-        lines.append(f"- Planted in {planted}; blocks that were found, from 0, one for each seed: {'; '.join(found)}.")
+        lines.append(
+            f"| planted in {planted}; blocks that were found, from 0, one for each seed | {'; '.join(found)} |"
+        )
     bare = [recipe for recipe, one in model["recipes"].items() if "scores" in one and "twin" not in one]
     if bare:
-        lines.append(f"- Not yet run on the twin: {', '.join(map(_link, bare))}.")
-    return "\n".join(lines)
+        lines.append(f"| not yet run on the twin | {', '.join(map(_link, bare))} |")
+    return "\n".join(["| what to know of the rows | recipes |", "| --- | --- |", *lines]) if lines else ""
 
 
 def _removed(one: Mapping[str, Any], name: str) -> list[float]:

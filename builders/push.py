@@ -203,7 +203,7 @@ def folders(out: Path, names: list[str]) -> list[Path]:
 
 
 def main(
-    out: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that builders.rebuild has written.")],
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that probes build has written.")],
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Data sets; all by default.")] = None,
     org: Annotated[str, typer.Option(help="Organisation or user of the Hub.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the changes.")] = False,

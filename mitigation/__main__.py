@@ -31,22 +31,31 @@ def command(recipe: Recipe) -> Any:
         ] = None,
         **values: Any,
     ) -> None:
-        settings = {name: value for name in names if (value := values.pop(name)) is not None}
+        # What is left in ``values`` are the options that all recipes have.
+        settings = {}
+        for name in names:
+            value = values.pop(name)
+            if value is not None:
+                settings[name] = value
         console, errors = Console(), Console(stderr=True)
         with ended(errors, ScoringError), built():
             if out is None and not values["dry_run"]:
                 raise UsageError("Missing option '--out'.")
             mitigated(recipe, model, settings, values, out or Path(recipe.name), console, errors)
 
+    # typer shows the docstring as the help.
     call.__doc__ = f"{recipe.summary}\n\n{recipe.source}."
-    return command_of(call, [*parameters(Options), *setting_options(recipe.profiles)], recipe.name)
+    return command_of(call, list(parameters(Options)) + setting_options(recipe.profiles), recipe.name)
 
 
+_SHARED = [parameter for parameter in parameters(Options) if parameter.name in table.SHARED]
 #: Commands that are no recipes, with the options of their settings.
 COMMANDS: dict[str, tuple[Callable[..., None], list[inspect.Parameter]]] = {
     "glue": (glue.main, setting_options({"": GlueSettings()}, "Settings of the fine-tuning")),
     "merge": (merging.main, []),
-    **dict.fromkeys(("methods", "table"), (table.main, [p for p in parameters(Options) if p.name in table.SHARED])),
+    # One command under two names: for a page of several recipes, and for the domains of one.
+    "methods": (table.main, _SHARED),
+    "table": (table.main, _SHARED),
 }
 
 
@@ -62,13 +71,17 @@ class RecipeGroup(NearestGroup):
         """The command of a recipe or another command; None if there is none of that name."""
         del ctx
         if cmd_name in COMMANDS:
-            return command_of(*COMMANDS[cmd_name], cmd_name)
-        return command(recipes.get(cmd_name)) if cmd_name in recipes.names() else None
+            function, options_of_settings = COMMANDS[cmd_name]
+            return command_of(function, options_of_settings, cmd_name)
+        if cmd_name in recipes.names():
+            return command(recipes.get(cmd_name))
+        return None
 
 
 def include(files: list[Path]) -> list[Path]:
     """Registers the recipes of Python files."""
     with ended(Console(stderr=True), ScoringError):
+        # Called before the name of the recipe is looked up, because it may be in one of them.
         for file in files or ():
             recipes.include(file)
     return files

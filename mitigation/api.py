@@ -79,6 +79,7 @@ class Mitigated:
 
     def table(self) -> pd.DataFrame:
         """Every score before and after over the same examples, a row each, with the paired difference and interval."""
+        # Imported here, because it brings torch with it.
         from mitigation.running.evaluate import changes_table
 
         return changes_table(self.facts.changes)
@@ -169,24 +170,30 @@ def mitigate(
     --------
     >>> mitigate("prompts", "tiny-causal", limit=5).table()  # doctest: +SKIP
     """
+    # Before any other name is bound: these are the parameters, and Options takes those that it has.
     values = dict(locals())
     console = console or visible_console()
     with in_python(ScoringError):
+        # Files first, because they may define the recipe.
         for path in checked("include", list[Path], include, MitigationError):
             recipes.include(path)
         chosen = recipes.get(recipe)
         in_memory = not isinstance(model, (str, Path))
         name = name_of(model) if in_memory else str(model)
         folder = checked("out", Path, out or Path("adapters") / f"{recipe}-{Path(name).name}", MitigationError)
+        # A model of the caller's is left as it was, also after an exception.
         with unchanged(model) if in_memory else nullcontext(), built():
-            if in_memory and dry_run:
-                raise MitigationError("An estimate reads a configuration; give the model by its name or folder.")
+            loaded = None
             if in_memory:
+                if dry_run:
+                    raise MitigationError("An estimate reads a configuration; give the model by its name or folder.")
                 check_loaded(model, tokenizer, loading(name, filled(Options, values, MitigationError)))
-            loaded = engine_of(model, tokenizer) if in_memory else None
-            made = mitigated(chosen, name, settings, values, folder, console, console, loaded)
-    assert made is not None, "only the other processes of a distributed training have no result"
-    return Mitigated(folder, made) if isinstance(made, Adapter) else made
+                loaded = engine_of(model, tokenizer)
+            result = mitigated(chosen, name, settings, values, folder, console, console, loaded)
+    assert result is not None, "only the other processes of a distributed training have no result"
+    if isinstance(result, Adapter):
+        return Mitigated(folder, result)
+    return result
 
 
 @contextmanager
@@ -210,26 +217,32 @@ def mitigated(
 ) -> Adapter | Estimate | None:
     """What :func:`mitigate` makes with ``values`` for :class:`Options`; the command calls it too."""
     options = filled(Options, values, MitigationError)
-    own = resolve_settings(recipe, options.profile, options.config, settings)
+    settings_of_run = resolve_settings(recipe, options.profile, options.config, settings)
+    rows = TrainingData(options.data, options.limit)
+    how = loading(model, options)
     if options.dry_run:
-        from mitigation.running.estimate import estimate
+        from mitigation.running.estimate import estimate  # with it comes torch
 
-        data = TrainingData(options.data, options.limit)
-        estimated = estimate(recipe, own, loading(model, options), options.quantize, data)
+        estimated = estimate(recipe, settings_of_run, how, options.quantize, rows)
         show(console, estimated.lines)
         return estimated
-    rows = TrainingData(options.data, options.limit)
+    # Data that is not there is refused now, and not after the training.
     evaluation = planned_evaluation(recipe, options, rows) if options.evaluate else None
-    how = loading(model, options)
-    return run.mitigate(
-        recipe, own, how, rows, out, evaluation, console, errors, quantize=options.quantize, loaded=loaded
+    return run.make_and_evaluate(
+        recipe, settings_of_run, how, rows, out, evaluation, console, errors, quantize=options.quantize, loaded=loaded
     )
 
 
 def loading(model: str, options: Options) -> LoadOptions:
     """How a model is loaded."""
-    names = ("revision", "dtype", "device", "trust_remote_code", "allow_pickle")
-    return LoadOptions(model, **{name: getattr(options, name) for name in names})
+    return LoadOptions(
+        model,
+        revision=options.revision,
+        dtype=options.dtype,
+        device=options.device,
+        trust_remote_code=options.trust_remote_code,
+        allow_pickle=options.allow_pickle,
+    )
 
 
 def planned_evaluation(recipe: Recipe, options: Options, data: TrainingData) -> Callable[[Model], Evaluation]:
@@ -239,11 +252,13 @@ def planned_evaluation(recipe: Recipe, options: Options, data: TrainingData) -> 
     from scoring.asking.run import read, suited
 
     names = split_list(options.benchmarks)
+    # Those that the user names, or else those of the recipe, or else all; each once.
     chosen = [benchmarks.get(name) for name in dict.fromkeys(names or recipe.benchmarks or benchmarks.names())]
     parts = read(chosen, data.source, options.profile, data.limit, named=bool(names))
     texts = held_out_texts(data, options.text)
 
     def evaluation(model: Model) -> Evaluation:
+        # What does not suit the model is left out, unless the user has named it: then it is an error.
         suitable, _ = suited(parts, "chat" if options.chat else model.kind, model.name, named=bool(names))
         return Evaluation(tuple(suitable), texts, options.profile, options.resamples, options.chat)
 

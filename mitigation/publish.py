@@ -72,6 +72,7 @@ def publication(
         raise MitigationError(
             f"--base is {base}, and the adapter {folder} was made from {adapter.base} of the Hub; leave --base out."
         )
+    # A path or a bundled model could not be loaded by a reader of the card.
     if not _NAME.fullmatch(name) or Path(name).exists() or name in BUNDLED:
         raise MitigationError(
             f"The adapter {folder} was made from {name}, which is not a name on the Hub; give the name of its base "
@@ -81,6 +82,7 @@ def publication(
         peft_config(folder)
         tensor_shapes(folder / facts.WEIGHTS)
     elif facts.is_whole_model(folder):
+        # A damaged file is refused before it is sent.
         for weights in folder.glob("*.safetensors"):
             tensor_shapes(weights)
     elif facts.PROMPT not in adapter.files:
@@ -97,8 +99,9 @@ def publication(
             (copy / facts.CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True), encoding="utf-8")
         renamed = replace(adapter, base=name, files=facts.digests(copy))
         write_facts(copy, renamed)
-        recipe, every = recipes.get(adapter.recipe), catalogue().citations
-        citations = {key: every[key] for key in recipe.cite} | dict(recipe.citations)
+        recipe, known_citations = recipes.get(adapter.recipe), catalogue().citations
+        citations = {key: known_citations[key] for key in recipe.cite}
+        citations |= recipe.citations
         text = adapter_card.adapter_card(
             facts.json_of(copy / facts.FACTS),
             repository,
@@ -115,7 +118,11 @@ def publication(
         (copy / CARD).write_text(text, encoding="utf-8")
         files = {path.name: path.read_bytes() for path in sorted(copy.iterdir())}
     # Weights and pictures are not text, and chance gives them strings that look like tokens.
-    refuse_secrets({path: content for path, content in files.items() if not path.endswith((".safetensors", ".png"))})
+    texts = {}
+    for name, content in files.items():
+        if not name.endswith((".safetensors", ".png")):
+            texts[name] = content
+    refuse_secrets(texts)
     return files
 
 
@@ -128,6 +135,7 @@ def check_base(folder: Path, base: str, api: Any) -> None:
         If configuration, tokenizer or weights differ, by their SHA-256.
     """
     adapter = facts.read(folder)
+    # A revision that is a commit of the Hub is compared when the adapter is loaded.
     if _DIGEST.fullmatch(adapter.revision) and model_digest(HubModel(base, api)) != adapter.revision:
         raise MitigationError(
             f"--base is {base}, whose configuration or weights are not those of {adapter.base}, from which the adapter "
@@ -163,6 +171,7 @@ def training_data(
     listed = catalogue()
     described = []
     for name, version in versions.items():
+        # A name with a colon is no built data set: KIND:NAME.
         kind, colon, rest = name.partition(":")
         if f"{kind}:" == OWN:  # the default of recipes that learn from text
             what = f"{rest}, written for this project: the default text and list of words, small and for trials"
@@ -178,14 +187,23 @@ def training_data(
             source = listed.sources[rest]
             what, licence, citations = rest, source.licence, {source.citation: listed.citations[source.citation]}
         else:
-            dataset, config_name, _ = [*name.split("/"), "", ""][:3]
-            config = next((config for config in datasets.get(dataset).configs if config.name == config_name), None)
+            # DATASET/CONFIG/SPLIT; facts that were edited by hand may have only a part of it.
+            parts = name.split("/")
+            dataset = parts[0]
+            config_name = parts[1] if len(parts) > 1 else ""
+            config = None
+            for candidate in datasets.get(dataset).configs:
+                if candidate.name == config_name:
+                    config = candidate
             if config is None:
                 raise CardError(f"The adapter learnt from {name}, which is no config of {dataset}; make it again.")
-            sources = [listed.sources[source] for source in config.sources]
-            keys = sorted({*config.cite, *(source.citation for source in sources)})
-            what, licence = name, " and ".join(sorted({config.licence, *(source.licence for source in sources)}))
-            citations = {key: listed.citations.get(key, "") for key in keys}
+            keys, licences = set(config.cite), {config.licence}
+            for source_name in config.sources:
+                source = listed.sources[source_name]
+                keys.add(source.citation)
+                licences.add(source.licence)
+            what, licence = name, " and ".join(sorted(licences))
+            citations = {key: listed.citations.get(key, "") for key in sorted(keys)}
         described.append(adapter_card.DataFacts(what, version, licence, citations))
     return described
 
@@ -220,9 +238,12 @@ def main(
     from huggingface_hub.errors import HFValidationError
 
     with explained(errors, ScoringError, BuildError, CardError, HFValidationError):
+        # Read first, so that a wrong path is refused before the card is made.
         citation = read.text(corpus_citation) if corpus_citation else ""
         files = publication(folder, check_repository(repo), licence, base, corpus_licence, citation)
-        show(console, [f"{repo}", *(f"  {len(content):>11,} bytes  {name}" for name, content in files.items())])
+        show(console, [repo])
+        for name, content in files.items():
+            show(console, [f"  {len(content):>11,} bytes  {name}"])
         if dry_run:
             show(console, [files[CARD].decode(), "Nothing was sent (--dry-run)."])
             return

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from functools import partial
 from inspect import Parameter
 from operator import ge, gt, le, lt
 from pathlib import Path
@@ -43,14 +43,26 @@ def setting(
     most: float | None = None,
     choices: tuple[str, ...] = (),
     required: bool = False,
+    file: bool = False,
 ) -> Any:
     """A field of a recipe's settings: its default, what it does, and the source of the default.
 
     :class:`Settings` checks that a number is above ``above``, at least ``least``, below ``below`` and at most ``most``,
     and that a text is one of ``choices``. One that is ``required`` has no default: a recipe does not run without it.
+    A ``file`` names a text file, which :meth:`Job.read` reads and :meth:`Settings.inputs` records.
     """
-    limits = {"required": required, "above": above, "least": least, "below": below, "most": most, "choices": choices}
-    return field(default=default, metadata={"help": help_, "source": source, **limits})
+    metadata = {
+        "help": help_,
+        "source": source,
+        "required": required,
+        "above": above,
+        "least": least,
+        "below": below,
+        "most": most,
+        "choices": choices,
+        "file": file,
+    }
+    return field(default=default, metadata=metadata)
 
 
 def defaults(source: str, **values: Any) -> Callable[[type[T]], type[T]]:
@@ -68,7 +80,10 @@ def defaults(source: str, **values: Any) -> Callable[[type[T]], type[T]]:
     """
 
     def changed(kind: type[T]) -> type[T]:
-        known = {own.name: own for base in reversed(kind.__mro__) if is_dataclass(base) for own in fields(base)}
+        known: dict[str, Any] = {}
+        for base in reversed(kind.__mro__):
+            if is_dataclass(base):
+                known |= {inherited.name: inherited for inherited in fields(base)}
         for name, value in values.items():
             kind.__annotations__[name] = known[name].type
             setattr(kind, name, field(default=value, metadata={**known[name].metadata, "source": source}))
@@ -88,14 +103,43 @@ class Settings:
     """
 
     def __post_init__(self) -> None:
-        for own in fields(self):
-            value, limits = getattr(self, own.name), own.metadata
-            tests = {"above": gt, "least": ge, "below": lt, "most": le}
-            if any(limits.get(name) is not None and not test(value, limits[name]) for name, test in tests.items()):
-                raise MitigationError(f"The setting {own.name} is {value}; give a value in its range.")
+        # NaN fails every comparison, so it is asked whether a value is inside and not whether it is outside.
+        tests = {"above": gt, "least": ge, "below": lt, "most": le}
+        for checked in fields(self):
+            value, limits = getattr(self, checked.name), checked.metadata
+            for name, test in tests.items():
+                if limits.get(name) is not None and not test(value, limits[name]):
+                    raise MitigationError(f"The setting {checked.name} is {value}; give a value in its range.")
             if limits.get("choices") and value not in limits["choices"]:
-                *some, last = limits["choices"]
-                raise MitigationError(f"The setting {own.name} is {value!r}; give {', '.join(some)} or {last}.")
+                *others, last = limits["choices"]
+                raise MitigationError(f"The setting {checked.name} is {value!r}; give {', '.join(others)} or {last}.")
+
+    def inputs(self) -> dict[str, str]:
+        """Name to fingerprint of all that a recipe with these settings reads besides built data sets.
+
+        The facts of the adapter record it, and a run is continued only where it is the same. Each name has a colon:
+        here the setting and the name of its file. Settings that name something else than a text file, such as a corpus
+        or a list of words, extend this method.
+
+        Raises
+        ------
+        MitigationError
+            If a file cannot be read.
+        """
+        fingerprints = {}
+        for named in fields(self):
+            path = getattr(self, named.name)
+            if named.metadata.get("file") and path:
+                digest = hashlib.sha256(_bytes_of(named.name, path)).hexdigest()
+                fingerprints[f"{named.name}:{Path(path).name}"] = digest
+        return fingerprints
+
+
+def _bytes_of(setting_name: str, path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise MitigationError(f"{path} cannot be read ({error.strerror}); give --{setting_name} a text file.") from None
 
 
 #: Settings that change the memory of a run and not its result: the free memory may decide about them in each run.
@@ -128,12 +172,11 @@ class Recipe:
         BibTeX entries by key, for papers that are not among those.
     profiles:
         Settings by profile: ``clean`` is this project's choice, ``paper`` the published one. All are of one
-        frozen dataclass of plain values; its fields are made by :func:`setting`. If it is a :class:`Settings`, values
-        out of range are refused.
+        frozen dataclass of plain values that inherits from :class:`Settings`; its fields are made by :func:`setting`.
     run:
-        ``run(model, settings, data, out, console)`` writes the files of the adapter into the existing folder
-        ``out`` and returns :func:`mitigation.adapters.write.describe`. It restores the network of ``model``
-        bit for bit. Files to resume from go to ``out.parent``, which an interrupted run keeps.
+        ``run(job)`` writes the files of the adapter into the existing folder ``job.out`` and returns
+        :meth:`Job.done`. It restores the network of ``job.model`` bit for bit. Files to resume from go to
+        ``job.out.parent``, which an interrupted run keeps.
     benchmarks:
         Names of the benchmarks for before and after, unless the user names others; if empty, all that
         fit the model.
@@ -141,10 +184,6 @@ class Recipe:
         The kinds of models it works for.
     quantized:
         Whether it trains on weights in 4 bits where these are available.
-    outside:
-        From settings to the fingerprint of each thing that ``run`` reads besides built data sets, such as a corpus,
-        by the name under which ``run`` records it among the data. Each name has a colon. Without it, a changed
-        corpus would not be noticed when a run is continued.
     all_weights:
         Whether it changes all weights whatever its settings, so that they have to be in float32. A recipe whose
         settings have a ``rank`` does so with a rank of 0.
@@ -161,15 +200,31 @@ class Recipe:
     source: str
     cite: tuple[str, ...]
     profiles: Mapping[str, Any]
-    run: Callable[[Model, Any, TrainingData, Path, Console], Adapter]
+    run: Callable[[Job[Any]], Adapter]
     benchmarks: tuple[str, ...] = ()
     kinds: tuple[Literal["causal", "masked"], ...] = ("causal",)
     quantized: bool = False
     citations: Mapping[str, str] = field(default_factory=dict)
-    outside: Callable[[Any], Mapping[str, str]] | None = None
     all_weights: bool = False
     memory: Callable[[Any, Any], Memory] | None = None
     steps: Callable[[Any, TrainingData], int] | None = None
+
+    def __post_init__(self) -> None:
+        for settings in self.profiles.values():
+            if not isinstance(settings, Settings):
+                raise MitigationError(
+                    f"The settings of the recipe {self.name} are no Settings but {type(settings).__name__}; let the "
+                    "class inherit from mitigation.recipe.Settings."
+                )
+            if not callable(settings.inputs):
+                raise MitigationError(
+                    f"A setting of the recipe {self.name} is called inputs, which is a method of Settings; give it "
+                    "another name."
+                )
+
+    def make(self, model: Model, settings: Any, data: TrainingData, out: Path, console: Console) -> Adapter:
+        """Runs the recipe into the existing folder ``out``, and returns the facts of the adapter in it."""
+        return self.run(Job(self.name, model, settings, data, out, console))
 
 
 def trains_all_weights(recipe: Recipe, settings: Any) -> bool:
@@ -177,13 +232,21 @@ def trains_all_weights(recipe: Recipe, settings: Any) -> bool:
     return recipe.all_weights or getattr(settings, "rank", None) == 0
 
 
-#: A recipe whose before and after are the benchmarks of stereotypes; for models of both kinds unless it says otherwise.
-stereotype_recipe = partial(Recipe, benchmarks=("stereoset", "crows_pairs", "biaske"), kinds=("causal", "masked"))
-
-
 @dataclass
 class Job(Generic[T]):
-    """One run of a recipe: what it is given, as ``Recipe.run`` is, and what it costs from now on."""
+    """One run of a recipe: what it gets, what it reads, and what it costs from now on.
+
+    Parameters
+    ----------
+    recipe:
+        The name of the recipe.
+    model:
+        The loaded model; the recipe restores its network.
+    data:
+        Built data sets; the versions of those that the recipe loads are recorded.
+    out:
+        The folder for the files of the adapter.
+    """
 
     recipe: str
     model: Model
@@ -196,6 +259,40 @@ class Job(Generic[T]):
         from mitigation.running.cost import CostMeter  # a recipe is listed without torch
 
         self.meter = CostMeter(self.model)
+        # Now, before anything is trained, so that a change while training is noticed later.
+        settings: Any = self.settings
+        self.inputs: dict[str, str] = settings.inputs()
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The versions of all that was read so far: built data sets, and then what the settings name."""
+        return self.data.versions | self.inputs
+
+    def read(self, name: str) -> str:
+        """The text of the file that a setting names; empty where it names none.
+
+        The setting is made with ``setting(…, file=True)``, by which the file is recorded: a run is continued only
+        while the file is the same.
+
+        Raises
+        ------
+        MitigationError
+            If the setting is no file, or the file cannot be read as UTF-8.
+        """
+        settings: Any = self.settings
+        marked = {named.name for named in fields(settings) if named.metadata.get("file")}
+        if name not in marked:
+            raise MitigationError(
+                f"The setting {name} of {self.recipe} is not marked as a file, so a changed file would not be noticed; "
+                "make it with setting(…, file=True)."
+            )
+        path = getattr(settings, name)
+        if not path:
+            return ""
+        try:
+            return _bytes_of(name, path).decode("utf-8")
+        except UnicodeDecodeError:
+            raise MitigationError(f"{path} is not UTF-8; give --{name} a text file.") from None
 
     def done(
         self,
@@ -205,32 +302,40 @@ class Job(Generic[T]):
     ) -> Adapter:
         """The facts of the folder ``out``, with the cost so far of training this number of parameters.
 
-        None is for a recipe that computes nothing, which costs nothing and reads no data. ``measures`` and ``changes``
-        are those of the recipe itself (:func:`mitigation.adapters.write.describe`).
+        None is for a recipe that computes nothing, which costs nothing and reads no built data. ``measures`` and
+        ``changes`` are those of the recipe itself (:func:`mitigation.adapters.write.describe`).
         """
         from mitigation.adapters.write import describe
 
-        cost, data = self.meter.cost(parameters or 0), self.data.versions
+        cost = self.meter.cost(parameters or 0)
+        data = self.versions
         if parameters is None:
-            cost, data = replace(cost, seconds=0.0, memory=0), {}
-        made = describe(self.out, self.model, self.recipe, self.settings, data=data, cost=cost, measures=measures)
-        return replace(made, changes=tuple(changes))
+            cost = replace(cost, seconds=0.0, memory=0)
+            # Built data may have been loaded for the texts of perplexity; the recipe itself has read none.
+            data = self.inputs
+        facts = describe(self.out, self.model, self.recipe, self.settings, data=data, cost=cost, measures=measures)
+        return replace(facts, changes=tuple(changes))
 
 
 def declared(name: str, settings: type[T], run: Callable[[Job[T]], Adapter], **more: Any) -> Recipe:
-    """A recipe of the project, of which ``data/recipes.toml`` has all but its settings and functions.
+    """A recipe of the project; ``data/recipes.toml`` has all but its settings and functions.
 
     Each profile has the values of the tables of ``shared`` that it is ``like``, and then its own; the rest is as in
     ``settings``.
     """
+    # What a recipe does not say itself is said once for all of them.
     shared = DECLARED[SHARED]
-    facts = {key: shared[key] for key in ("benchmarks", "kinds")} | dict(recipe_of(name))
+    facts = {"benchmarks": shared["benchmarks"], "kinds": shared["kinds"]}
+    facts |= recipe_of(name)
     profiles = {}
     for profile in ("clean", "paper"):
-        own = dict(facts.pop(profile, {}))
-        profiles[profile] = settings(**shared.get(own.pop("like", ""), {}) | own)
-    facts = {key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()}
-    return Recipe(name, profiles=profiles, run=lambda *given: run(Job(name, *given)), **facts, **more)
+        values = dict(facts.pop(profile, {}))
+        like = values.pop("like", "")
+        profiles[profile] = settings(**shared.get(like, {}) | values)
+    for key, value in facts.items():
+        if isinstance(value, list):
+            facts[key] = tuple(value)  # TOML has no tuples
+    return Recipe(name, profiles=profiles, run=run, **facts, **more)
 
 
 def resolve_settings(recipe: Recipe, profile: str, file: Path | None, options: Mapping[str, Any]) -> Any:
@@ -242,8 +347,11 @@ def resolve_settings(recipe: Recipe, profile: str, file: Path | None, options: M
         If the file cannot be read, or a setting is unknown, of another type or out of its range.
     """
     settings = recipe.profiles[profile]
+    # The type of a value is that of its default.
     types = {setting.name: type(getattr(settings, setting.name)) for setting in fields(settings)}
-    for origin, overrides in ((f" in {file}", read_settings(file) if file else {}), ("", options)):
+    of_file = read_settings(file) if file else {}
+    # What the command line says comes last, so that it counts.
+    for origin, overrides in ((f" in {file}", of_file), ("", options)):
         for name, value in overrides.items():
             if name not in types:
                 near = did_you_mean(name, types)
@@ -254,25 +362,29 @@ def resolve_settings(recipe: Recipe, profile: str, file: Path | None, options: M
                 raise MitigationError(
                     f"The setting {name} is {value!r}{origin}; give a value of type {types[name].__name__}."
                 )
-        settings = replace(settings, **{name: types[name](value) for name, value in overrides.items()})
-    for own in fields(settings):
-        if own.metadata.get("required") and not getattr(settings, own.name):
-            option = f"--{own.name.replace('_', '-')}"
-            raise MitigationError(f"The recipe {recipe.name} needs the setting {own.name}; give it with {option}.")
+        converted = {name: types[name](value) for name, value in overrides.items()}  # a whole number may be a float
+        settings = replace(settings, **converted)
+    for needed in fields(settings):
+        if needed.metadata.get("required") and not getattr(settings, needed.name):
+            option = f"--{needed.name.replace('_', '-')}"
+            raise MitigationError(f"The recipe {recipe.name} needs the setting {needed.name}; give it with {option}.")
     return settings
 
 
 def setting_options(profiles: Mapping[str, Any], title: str = "Settings of the recipe") -> list[Parameter]:
     """The options of settings for a command: None unless given, and the help shows the value in each profile."""
     options = []
-    for own in fields(next(iter(profiles.values()))):
-        values = {name: getattr(settings, own.name) for name, settings in profiles.items()}
-        shown = ", ".join(f"{name} {value}".strip() for name, value in values.items())
-        shown = "required" if own.metadata.get("required") else shown if any(v != "" for v in values.values()) else ""
-        text = f"{own.metadata['help']} ({shown})" if shown else own.metadata["help"]
+    for shown in fields(next(iter(profiles.values()))):
+        values = {name: getattr(settings, shown.name) for name, settings in profiles.items()}
+        text = shown.metadata["help"]
+        if shown.metadata.get("required"):
+            text += " (required)"
+        elif set(values.values()) != {""}:
+            defaults_by_profile = ", ".join(f"{name} {value}".strip() for name, value in values.items())
+            text += f" ({defaults_by_profile})"
         kind: Any = type(next(iter(values.values())))
         annotation = Annotated[kind | None, Option(help=text, rich_help_panel=title)]
-        options.append(Parameter(own.name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
+        options.append(Parameter(shown.name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
     return options
 
 
@@ -286,6 +398,7 @@ def read_settings(file: Path) -> dict[str, Any]:
     """
     try:
         text = file.read_text(encoding="utf-8")
+        # JSON may have any ending.
         content = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
     except OSError as error:
         raise MitigationError(f"{file} cannot be read ({error.strerror}); give a TOML or JSON file.") from None

@@ -1,85 +1,98 @@
 """Scoring a model from Python; the command ``probes score`` calls the same functions."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypedDict, Unpack, get_args, get_type_hints, overload
 
 from rich.console import Console
 
-from cards.common.options import checked, in_python, visible_console
-from cards.common.text import split_list
+from cards.common.options import checked, in_python, parameters, visible_console
+from cards.common.text import did_you_mean, split_list
 from scoring import benchmarks as registry
 from scoring.asking.result import RunResult, load
 from scoring.inference.engines import Call, check_folder, chosen
+from scoring.inference.load_options import LoadOptions
 from scoring.inference.parallel import ALONE, Processes
 from scoring.inputs.prompts import Prompt
 from scoring.many.cluster import outcomes
 from scoring.many.sweep import Sweep, calls
+from scoring.options import OF_SEVERAL, ManyModels, Sampling, ServedOptions, Settings
 from scoring.report.headlines import Comparison
 from scoring.statistics.stats import RESAMPLES
-from scoring.types import DATA, ScoringError
+from scoring.types import ScoringError
+
+
+class EvaluateOptions(TypedDict, total=False):
+    """The options of :func:`evaluate` with their types, so that editors complete them and type checkers check them.
+
+    What an option does, its default and its limits are declared in its group (:data:`GROUPS`) alone.
+    """
+
+    tokenizer: Any
+    benchmarks: str | Sequence[str]
+    data: str | Path
+    out: str | Path | None
+    profile: Literal["clean", "paper"]
+    prompt: str | Prompt
+    chat: bool
+    limit: int | None
+    system: str
+    truncate: bool
+    batch_tokens: int | None
+    resamples: int
+    overwrite: bool
+    beside: str | Path | Sequence[str | Path]
+    ways: str | Sequence[str]
+    wordings: str | int
+    prompts: str | Path | None
+    include: str | Path | Sequence[str | Path]
+    revision: str | None
+    revisions: str | Sequence[str]
+    adapter: str | Path | None
+    adapter_revision: str | None
+    dtype: Literal["auto", "float32", "bfloat16", "float16", "float64"]
+    device: str | None
+    quantize: Literal["4bit", "8bit"] | None
+    trust_remote_code: bool
+    allow_pickle: bool
+    device_map: str | Mapping[str, Any] | None
+    exact: bool
+    executor: Literal["ray", "slurm"] | None
+    cluster: str | Sequence[str]
+    server: str
+    results: str
+    base_url: str | Sequence[str]
+    model_name: str | None
+    concurrency: int
+    timeout: float
+    chat_api: bool
+    samples: int
+    temperature: float
+    seed: int
+    offline: bool
+    dry_run: bool
+    budget: str | None
+    price_prompt: str | None
+    price_reply: str | None
+    limit_name: str
+    console: Console | None
+
+
+#: The groups of options, each of which declares its options with help, default and limits.
+GROUPS: tuple[type[Any], ...] = (Settings, LoadOptions, ManyModels, ServedOptions, Sampling)
 
 
 @overload
-def evaluate(model: list[str] | tuple[str, ...], **options: Any) -> Sweep: ...
+def evaluate(model: list[str] | tuple[str, ...], **options: Unpack[EvaluateOptions]) -> Sweep: ...
 
 
 @overload
-def evaluate(model: Any = "", **options: Any) -> RunResult: ...
+def evaluate(model: Any = "", **options: Unpack[EvaluateOptions]) -> RunResult: ...
 
 
-def evaluate(  # type: ignore[misc]  # the signatures above stand for all of these options
-    model: Any = "",
-    *,
-    tokenizer: Any = None,
-    benchmarks: str | Sequence[str] = (),
-    data: str | Path = DATA,
-    out: str | Path | None = None,
-    profile: Literal["clean", "paper"] = "clean",
-    prompt: str | Prompt = "plain",
-    chat: bool = False,
-    limit: int | None = None,
-    system: str = "",
-    truncate: bool = False,
-    batch_tokens: int | None = None,
-    resamples: int = RESAMPLES,
-    overwrite: bool = False,
-    beside: str | Path | Sequence[str | Path] = (),
-    ways: str | Sequence[str] = "",
-    wordings: str | int = "",
-    prompts: str | Path | None = None,
-    include: str | Path | Sequence[str | Path] = (),
-    revision: str | None = None,
-    revisions: str | Sequence[str] = (),
-    adapter: str | Path | None = None,
-    adapter_revision: str | None = None,
-    dtype: Literal["auto", "float32", "bfloat16", "float16", "float64"] = "auto",
-    device: str | None = None,
-    quantize: Literal["4bit", "8bit"] | None = None,
-    trust_remote_code: bool = False,
-    allow_pickle: bool = False,
-    device_map: str | Mapping[str, Any] | None = None,
-    exact: bool = False,
-    executor: Literal["ray", "slurm"] | None = None,
-    cluster: str | Sequence[str] = (),
-    server: str = "",
-    results: str = "",
-    base_url: str | Sequence[str] = (),
-    model_name: str | None = None,
-    concurrency: int = 4,
-    timeout: float = 600.0,
-    chat_api: bool = False,
-    samples: int = 5,
-    temperature: float = 1.0,
-    seed: int = 0,
-    offline: bool = False,
-    dry_run: bool = False,
-    budget: str | None = None,
-    price_prompt: str | None = None,
-    price_reply: str | None = None,
-    limit_name: str = "max_tokens",
-    console: Console | None = None,
-) -> RunResult | Sweep:
+def evaluate(model: Any = "", **options: Unpack[EvaluateOptions]) -> RunResult | Sweep:
     """Scores a model on benchmarks; the parameters are the options of ``probes score`` and have their defaults.
 
     Parameters
@@ -90,67 +103,81 @@ def evaluate(  # type: ignore[misc]  # the signatures above stand for all of the
         are shares of ``samples`` answers, as those of a chat API). A loaded model is afterwards as it was before:
         mode, generation settings, hooks and dtype. A list of names is scored one after the other
         (:mod:`scoring.many.sweep`): each has a folder in ``out``, and one that fails does not stop the others.
-    tokenizer:
-        The tokenizer of a loaded model, or the folder or name of that of a served one.
-    benchmarks, profile, limit, resamples:
-        One name or several, by default all that suit the model and have data; definitions of this project (``clean``)
-        or the published ones (``paper``); so many rows of each split; resamples of the bootstrap.
-    data, out, overwrite:
-        A folder that :func:`builders.build` wrote, or ``hub:ORG``. A folder for the files of the run: responses are
-        stored there as they arrive, so an interrupted call continues where it stopped. Without it nothing is written;
-        see :meth:`scoring.asking.result.RunResult.save`. ``overwrite`` replaces a run with other settings there. A
-        folder with other files is refused; files that were added to a run stay as they are.
-    prompt, system, chat, truncate, batch_tokens:
-        How requests are put: a prompt by name, by file or as an object; a system text; the model's chat template; cut
-        texts that are too long; the most tokens of a batch.
-    revision, adapter, adapter_revision, dtype, device, quantize, trust_remote_code, allow_pickle, device_map, exact:
-        How a model is loaded (:class:`scoring.inference.load_options.LoadOptions`).
-    base_url, model_name, concurrency, timeout:
-        Addresses of inference servers instead of a model in this process, and how they are asked.
-    chat_api, samples, temperature, seed, offline, dry_run, budget, price_prompt, price_reply, limit_name:
-        Answers in words are sampled from a chat API (:class:`scoring.options.Sampling`). With ``dry_run`` the cost is
-        printed, and the result has no scores.
-    revisions:
-        Revisions of each model, each scored as a model of its own, such as ``step1000,step2000``.
-    executor, cluster, server, results:
-        A list of models may be scored in tasks of Ray or Slurm with resources such as ``gpus=1``
-        (:mod:`scoring.many.cluster`), with a server for each (:mod:`scoring.many.own_server`), and its results be also
-        in a data set of the Hub (``hub:ORG/NAME``, :mod:`scoring.many.hub_results`).
-    beside:
-        Folders of stored runs, whose scores the page of this run shows beside its own.
-    ways:
-        How items are asked: ``likelihood``, ``choice``, ``text`` or ``two_turns``, and with several how far they agree
-        (:mod:`scoring.asking.ways`).
-    wordings:
-        ``all``, or how many wordings the items are asked in too (:mod:`scoring.asking.wordings`).
-    prompts:
-        A CSV or Parquet file of prompts of your own, each continued: a column ``prompt``, and ``group`` for groups; or
-        two columns with the two prompts of a pair in each row (:mod:`scoring.inputs.prompt_file`).
-    include:
-        Python files outside the project that define a ``BENCHMARK``.
-    console:
-        Where progress is shown; by default in a terminal, and in a notebook that has the package ipywidgets.
+    options:
+        What to score, where the files go and how a model is loaded or asked. :class:`EvaluateOptions` has the names
+        and types, and ``help(scoring.evaluate)`` lists each with its help. Where a command takes a text with commas, a
+        list is taken too. ``tokenizer`` may be that of a loaded model. Without ``out`` nothing is written; with it
+        responses are stored as they arrive, so an interrupted call continues where it stopped. ``revisions`` are
+        scored each as a model of its own, such as ``step1000,step2000``. With ``dry_run`` the cost is printed, and the
+        result has no scores. Progress is shown on ``console``, by default in a terminal and in a notebook that has the
+        package ipywidgets.
 
     Raises
     ------
     ScoringError
         When the model or the data cannot be used, or a value is wrong or contradicts another; one sentence.
+    TypeError
+        For an option that there is not.
 
     Examples
     --------
     >>> result = evaluate("tiny-causal", benchmarks="occugender", limit=5)  # doctest: +SKIP
     >>> result.table()  # doctest: +SKIP
     """
-    values = dict(locals())
+    known = _signature().parameters
+    for name in options:
+        if name not in known or name == "model":
+            near = did_you_mean(name, known)
+            raise TypeError(f"evaluate() got an unexpected keyword argument {name!r}{near}")
+    values: dict[str, Any] = {"tokenizer": None, **options}
     with in_python(ScoringError):
-        shown = checked("console", Console, console or visible_console(), ScoringError)
-        several = [revisions] if isinstance(revisions, str) and revisions else list(revisions)
-        if isinstance(model, (list, tuple)) or several:
-            names = list(model) if isinstance(model, (list, tuple)) else [model]
-            return _swept(names, split_list(",".join(several)), values, shown)
-        if given := [name for name in ("executor", "cluster", "server", "results") if values[name]]:
-            raise ScoringError(f"--{given[0]} is of several models; give a list, which may have one.")
-        return evaluated(Call.of(model, values), shown)
+        console = checked("console", Console, values.pop("console", None) or visible_console(), ScoringError)
+        revisions = values.pop("revisions", "")
+        if not isinstance(revisions, str):
+            revisions = ",".join(revisions)
+        if isinstance(model, (list, tuple)):
+            return _swept(list(model), split_list(revisions), values, console)
+        if revisions:
+            return _swept([model], split_list(revisions), values, console)
+        for name in OF_SEVERAL:
+            if values.get(name):
+                raise ScoringError(f"--{name} is of several models; give a list, which may have one.")
+        return evaluated(Call.of(model, values), console)
+
+
+def _signature() -> Signature:
+    """The parameters of :func:`evaluate` with the defaults of their declarations, in the order of the groups."""
+    named = [Parameter("model", Parameter.POSITIONAL_OR_KEYWORD, default="", annotation=Any)]
+    types = get_type_hints(EvaluateOptions)
+    for group in GROUPS:
+        for option in fields(group):
+            # The model is the first parameter, and the same for every group that has it.
+            if option.name == "model":
+                continue
+            default = option.default
+            if option.default_factory is not MISSING:
+                default = option.default_factory()
+            annotation = types.get(option.name, Any)
+            named.append(Parameter(option.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
+    # These two are of a call and of no group.
+    named.append(Parameter("revisions", Parameter.KEYWORD_ONLY, default="", annotation=types["revisions"]))
+    named.append(Parameter("console", Parameter.KEYWORD_ONLY, default=None, annotation=types["console"]))
+    return Signature(named, return_annotation=RunResult | Sweep)
+
+
+def _help() -> str:
+    """The help of each option by group, as a part of the docstring of :func:`evaluate`."""
+    lines = ["", "    Options", "    -------"]
+    for group in GROUPS:
+        for parameter in parameters(group):
+            _, declaration = get_args(parameter.annotation)
+            lines += [f"    {parameter.name}:", f"        {declaration.help}"]
+    return "\n".join([*lines, "    "])
+
+
+# Editors read the types above; ``help`` and notebooks read these, which are made of the declarations.
+evaluate.__signature__ = _signature()  # type: ignore[attr-defined]
+evaluate.__doc__ = f"{evaluate.__doc__}{_help()}"
 
 
 def compare(run: RunResult | str | Path, base: RunResult | str | Path, resamples: int = RESAMPLES) -> Comparison:
@@ -172,25 +199,33 @@ def compare(run: RunResult | str | Path, base: RunResult | str | Path, resamples
     --------
     >>> compare("runs/fair", "runs/before").table()  # doctest: +SKIP
     """
-    after = run if isinstance(run, RunResult) else load(run)
-    before = base if isinstance(base, RunResult) else load(base)
-    return after.compare(before, resamples)
+    if not isinstance(run, RunResult):
+        run = load(run)
+    if not isinstance(base, RunResult):
+        base = load(base)
+    return run.compare(base, resamples)
 
 
 def _swept(models: Sequence[Any], revisions: Sequence[str], values: Mapping[str, Any], console: Console) -> Sweep:
     """The runs of several models by name."""
-    unnamed = [model for model in models if not isinstance(model, (str, Path))]
-    if unnamed or not models:
-        given = f"A {type(unnamed[0]).__name__} is in the list of models" if unnamed else "The list of models is empty"
-        raise ScoringError(f"{given}; give names or folders, because each is loaded when the one before it is freed.")
+    advice = "give names or folders, because each is loaded when the one before it is freed"
+    if not models:
+        raise ScoringError(f"The list of models is empty; {advice}.")
+    for model in models:
+        if not isinstance(model, (str, Path)):
+            raise ScoringError(f"A {type(model).__name__} is in the list of models; {advice}.")
     call = Call.of(str(models[0]), values)
     if not call.settings.out:
         raise ScoringError("Several models have a folder each, and no --out is given; give the folder for all of them.")
     registry.include(*call.settings.include)
     every = calls(call, [str(model) for model in models], revisions, call.settings.out)
-    found = list(outcomes(every, call.settings.out, console))
-    runs = {outcome.name: outcome.folder for outcome in found if not outcome.sentence}
-    return Sweep(runs, {outcome.name: outcome for outcome in found if outcome.sentence})
+    runs, failed = {}, {}
+    for outcome in outcomes(every, call.settings.out, console):
+        if outcome.sentence:
+            failed[outcome.name] = outcome
+        else:
+            runs[outcome.name] = outcome.folder
+    return Sweep(runs, failed)
 
 
 def evaluated(call: Call, console: Console, processes: Processes = ALONE) -> RunResult:

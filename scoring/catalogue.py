@@ -8,7 +8,8 @@ from scoring.inputs.prompts import PROMPTS
 
 def catalogue() -> Iterator[str]:
     """Lines with the name and summary of each benchmark and prompt."""
-    width = max(map(len, (*benchmarks.names(), *PROMPTS)))
+    names = list(benchmarks.names()) + list(PROMPTS)
+    width = max(len(name) for name in names)
     yield "Benchmarks (--benchmarks):"
     for name in benchmarks.names():
         benchmark = benchmarks.get(name)
@@ -16,4 +17,5 @@ def catalogue() -> Iterator[str]:
     yield "With --chat (where listed) the context is the user's turn, and options or continuation begin the response;"
     yield "of a transcript Q: … A: … the text after Q: is the user's turn, and the text after A: begins the response."
     yield "Prompts (--prompt), or your own JSON file:"
-    yield from (f"  {name:{width}}  {prompt.summary}" for name, prompt in PROMPTS.items())
+    for name, prompt in PROMPTS.items():
+        yield f"  {name:{width}}  {prompt.summary}"

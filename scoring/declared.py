@@ -20,7 +20,7 @@ from scoring import benchmarks, responses
 from scoring.inputs.columns import from_arrow
 from scoring.types import BY_OTHERS, Benchmark, Metric, Report, ScoringError
 
-#: What a report has in place of a number format where answers were sampled.
+#: The ``dtype`` of a report whose answers were sampled.
 SAMPLED = "sampled answers, not probabilities"
 
 
@@ -48,13 +48,17 @@ class Registered:
         if known is None:
             return None
         # The profile is a text of the upload; each other one than ``paper`` is ours.
-        of_profile = known.metrics("paper" if run.profile == "paper" else "clean")
-        return {metric.name: _declared(metric) for metric in of_profile}
+        profile = "clean"
+        if run.profile == "paper":
+            profile = "paper"
+        return {metric.name: _declared(metric) for metric in known.metrics(profile)}
 
     def headline(self, run: Report, benchmark: str) -> Headline | None:
         """The published number of a benchmark; None where it has none, or this project does not know it."""
         known = _of_run(run, benchmark)
-        return known.headline if known else None
+        if known is None:
+            return None
+        return known.headline
 
     def counts(self, run: Report, benchmark: str, file: Path) -> Mapping[str, int] | None:
         """The number of examples in each group of a benchmark, counted in the file of its examples.
@@ -83,7 +87,9 @@ def _of_run(run: Report, name: str) -> Benchmark | None:
 
 def _declared(metric: Metric) -> Declared:
     title, short = metric.names
-    ideal = None if metric.ideal is None else float(metric.ideal)
+    ideal = metric.ideal
+    if ideal is not None:
+        ideal = float(ideal)
     return Declared(ideal, float(metric.low), float(metric.high), title, short, metric.reading, metric.ability)
 
 

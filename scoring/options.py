@@ -83,7 +83,9 @@ class Settings:
         ScoringError
             For settings that contradict each other.
         """
-        prompt = get(self.prompt) if isinstance(self.prompt, str) else self.prompt
+        prompt = self.prompt
+        if isinstance(prompt, str):
+            prompt = get(prompt)
         if self.system and prompt.system:
             raise ScoringError(
                 f"Both --system and the prompt {prompt.name!r} give a system text; leave one of them out."
@@ -101,20 +103,22 @@ class Settings:
         >>> [benchmark.name for benchmark in Settings("unstereo,neutral,unstereo").chosen()]
         ['unstereo', 'neutral']
         """
-        named = list(dict.fromkeys(split_list(self.benchmarks)))
-        if benchmarks.PROMPTS in named:
+        names = list(dict.fromkeys(split_list(self.benchmarks)))
+        if benchmarks.PROMPTS in names:
             raise ScoringError("The benchmark prompts is of a file of yours; name the file with --prompts.")
-        if not named and not self.prompts:
-            named = list(benchmarks.names())
-        found = [benchmarks.get(name) for name in named]
-        number = wordings.count(str(self.wordings)) if self.wordings else 0
+        if not names and not self.prompts:
+            names = list(benchmarks.names())
+        selected = [benchmarks.get(name) for name in names]
+        number = 0
+        if self.wordings:
+            number = wordings.count(str(self.wordings))
         if number and self.profile == "paper":
             raise ScoringError("The wordings are no published ones; leave out --wordings, or --profile paper.")
         if self.ways or number:
-            found = ways.of_run(found, split_list(self.ways) or ["likelihood"], number)
+            selected = ways.of_run(selected, split_list(self.ways) or ["likelihood"], number)
         if self.prompts:
-            found = [_prompts.benchmark(prompt_file.read(self.prompts)), *found]
-        return found
+            selected = [_prompts.benchmark(prompt_file.read(self.prompts)), *selected]
+        return selected
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,15 +156,25 @@ class Sampling(Spending):
     )
 
     def __str__(self) -> str:
-        seeds = f"seed {self.seed}" if self.samples == 1 else f"seeds {self.seed} to {self.seed + self.samples - 1}"
+        # Each sample has a seed of its own, the next number.
+        seeds = f"seed {self.seed}"
+        if self.samples > 1:
+            seeds = f"seeds {self.seed} to {self.seed + self.samples - 1}"
         return f"{self.samples} sampled answers to each question at temperature {self.temperature:g}, {seeds}"
 
 
-#: Settings that results do not name: places of files, what is computed at one time or shown beside, and what stands in
-#: the results by another name (the benchmarks with their versions, the prompt with its digest, files by their content).
+#: The options that only several models have, by name.
+OF_SEVERAL = tuple(option.name for option in fields(ManyModels))
+#: Settings that results do not name: places of files, the size of a batch, runs that a page shows too, and what results
+#: have in another form (the benchmarks with their versions, the prompt with its digest, files by their content).
 NOT_RECORDED = frozenset(
     {"benchmarks", "data", "out", "prompt", "system", "batch_tokens", "overwrite", "beside", "prompts", "include"}
 )
+
+
+def _names(group: type) -> set[str]:
+    """The names of the options of a group."""
+    return {option.name for option in fields(group)}
 
 
 def recorded(settings: Settings, sampling: Sampling | None = None) -> dict[str, Any]:
@@ -169,12 +183,14 @@ def recorded(settings: Settings, sampling: Sampling | None = None) -> dict[str, 
     >>> recorded(Settings(ways="choice"))["ways"]
     'choice'
     """
-    own = {field.name for field in fields(Settings)} - NOT_RECORDED
-    named = {name: getattr(settings, name) for name in sorted(own)}
+    values: dict[str, Any] = {}
+    for name in sorted(_names(Settings) - NOT_RECORDED):
+        values[name] = getattr(settings, name)
     if sampling:
-        own = {field.name for field in fields(Sampling)} - {field.name for field in fields(Spending)}
-        named |= {name: getattr(sampling, name) for name in sorted(own)}
+        # What answers cost does not change them.
+        for name in sorted(_names(Sampling) - _names(Spending)):
+            values[name] = getattr(sampling, name)
     if settings.include:
         files = [Path(file) for file in settings.include]
-        named["include"] = {file.name: file_sha256(file) for file in files if file.is_file()}
-    return named
+        values["include"] = {file.name: file_sha256(file) for file in files if file.is_file()}
+    return values

@@ -28,7 +28,7 @@ from scoring.asking.result import RunResult
 from scoring.asking.run import Part, estimate, report_of
 from scoring.inputs.prompts import get as prompt_named
 from scoring.options import Settings
-from scoring.responses import BrokenFileError, PublishedSource, Responses, get, models, names, sources
+from scoring.responses import BrokenFileError, PublishedResponses, PublishedSource, get, models, names, sources
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import BY_OTHERS, DATA, ScoringError
 
@@ -117,7 +117,7 @@ def build(source: PublishedSource, data: Path, *, offline: bool = False) -> None
 
 
 def _result(
-    name: str, source: PublishedSource, model: str, fetched: Fetched, responses: Responses, resamples: int
+    name: str, source: PublishedSource, model: str, fetched: Fetched, responses: PublishedResponses, resamples: int
 ) -> RunResult:
     plain = benchmarks.get(source.benchmark)
     benchmark = source.asked(plain)
@@ -130,6 +130,9 @@ def _result(
         "files": [remote.url for remote in fetched.used.files],
         "licence": fetched.source.licence,
     }
+    headlines = {}
+    if benchmark.headline:
+        headlines[plain.name] = benchmark.headline
     report = report_of(
         [part],
         settings,
@@ -141,13 +144,17 @@ def _result(
         revision=f"{BY_OTHERS} ({name})",
         adapter="",
         dtype=BY_OTHERS,
-        headlines={plain.name: benchmark.headline} if benchmark.headline else {},
+        headlines=headlines,
     )
-    licence = () if by_row(fetched.source.licence) else (_NOT_BY_ROW,)
-    remarks = (source.settings, *responses.remarks, *licence)
-    note = "\n\n".join(filter(None, (source.note, source.settings, plain.validity)))
-    examples = {plain.name: responses.table} if responses.table else {}
-    return RunResult(report, examples, {plain.name: note}, remarks)
+    remarks = [source.settings, *responses.remarks]
+    if not by_row(fetched.source.licence):
+        remarks.append(_NOT_BY_ROW)
+    paragraphs = [text for text in (source.note, source.settings, plain.validity) if text]
+    examples = {}
+    # Some sources have scores alone.
+    if responses.table:
+        examples[plain.name] = responses.table
+    return RunResult(report, examples, {plain.name: "\n\n".join(paragraphs)}, tuple(remarks))
 
 
 def runs(

@@ -26,7 +26,7 @@ Row = Mapping[str, Any]
 
 
 class ScoringError(Exception):
-    """Scoring cannot go on. The message is one sentence for the person at the terminal."""
+    """Scoring cannot continue. The message is one sentence for the person at the terminal."""
 
     exit_code = 1
 
@@ -314,7 +314,7 @@ class Benchmark:
         Triples (data set, config, split) to read.
     requests:
         ``requests(profile, row, context)`` gives the requests of a row; their ids begin with the row's. A
-        row without requests is no part of the profile, or does not suit this kind of model.
+        row without requests is not in the profile, or does not suit this kind of model.
     to_record:
         ``to_record(profile, row, responses, context)`` makes one line of the table from the responses by
         id.
@@ -377,18 +377,32 @@ class Benchmark:
     def configs_of(self, profile: str) -> list[tuple[str, str, str]]:
         """The configs a profile reads: the published form (``-paper``) of those that have one, or the project's own."""
         names = {config for _, config, _ in self.configs}
-        if profile == "paper":
-            return [c for c in self.configs if f"{c[1]}-paper" not in names]
-        return [c for c in self.configs if not c[1].endswith("-paper")]
+        places = []
+        for place in self.configs:
+            _, config, _ = place
+            if profile == "paper":
+                # A published form takes the place of the project's own.
+                if f"{config}-paper" not in names:
+                    places.append(place)
+            elif not config.endswith("-paper"):
+                places.append(place)
+        return places
 
     def items(self, profile: str, table: Table, metrics: Sequence[Metric] | None = None) -> list[tuple[Group, Metric]]:
         """The groups of a table that have rows, each with every metric that is reported of it.
 
         ``metrics`` are those of the profile by default.
         """
-        chosen = self.metrics(profile) if metrics is None else metrics
-        groups = (group for group in self.groups(table) if group.mask.any())
-        return [(group, metric) for group in groups for metric in chosen if metric.name not in group.without]
+        if metrics is None:
+            metrics = self.metrics(profile)
+        pairs = []
+        for group in self.groups(table):
+            if not group.mask.any():
+                continue
+            for metric in metrics:
+                if metric.name not in group.without:
+                    pairs.append((group, metric))
+        return pairs
 
     @property
     def validity(self) -> str:

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from benchmarks import debias_tuning, fast
+from benchmarks import fast
 from cards.common.draw import PALETTE
 from tests.colours import ciede2000, contrast, difference
 from tests.helpers import ROOT
@@ -35,7 +35,6 @@ PALETTES = {
     "losses": tuple(PALETTE[colour] for colour in ("line-1", "third")),
     "forest": tuple(PALETTE[colour] for colour in ("ink", "male", "rule")),
     "fast": fast.COLOURS,
-    "debias tuning": debias_tuning.COLOURS,
     **{
         f"{name}, {'dark' if dark else 'light'}": tuple(theme(dark)[colour] for colour in colours)
         for name, colours in DRAWN.items()

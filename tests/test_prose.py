@@ -21,6 +21,16 @@ def test_pages_with_exceptions_exist_and_each_has_a_reason():
     assert all(known["proselint"].values())
 
 
+@pytest.mark.parametrize("package", ["builders", "pmi", "scoring", "mitigation", "cards"])
+def test_no_listed_phrase_is_in_the_texts_of_a_package(package):
+    known = prose.rules()["phrases"]
+    found = []
+    for kind in ("*.py", "*.j2", "*.toml"):
+        for path in sorted((prose.ROOT / package).rglob(kind)):
+            found += prose.phrases(prose.shown_path(path), path.read_text(encoding="utf-8"), known)
+    assert not found, "\n".join(f"{one.page}: {one.rule}: {one.text}" for one in found)
+
+
 def test_the_checker_finds_what_it_is_for():
     long = "word " * 26 + "end. Short one.\n\n| " + "cell " * 30 + "|\n"
     (found,) = prose.long_sentences("page", long, 25)

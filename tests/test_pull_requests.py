@@ -13,13 +13,19 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+import builders
 from builders import datasets
 from cards.formats.evaluation import parse_entries, parse_notes
+from scoring.benchmarks import bbq
 from scoring.inference.load_options import load
-from scoring.metrics import stereoset
-from scoring.types import Option, Request
+from scoring.inputs.tables import as_table
+from scoring.metrics import bbq as bbq_metrics
+from scoring.metrics import crows, stereoset
+from scoring.types import Option, Request, Response
+from tests import commands
 from tests.helpers import ROOT, mirror, missing
 from tests.hub import File, Hub, result_faults
+from tests.pull_request_tasks import OF_LETTERS, liking, logit
 from tools.pull_requests.__main__ import NAMES, folders, main
 
 INSPECT = ROOT / ".venv-inspect" / "bin"
@@ -175,24 +181,112 @@ def test_the_entries_of_the_register_point_to_the_lines_of_their_tasks(written):
         assert entry["arxiv"].startswith("https://arxiv.org/abs/")
 
 
+#: Samples of each task: two of each pair of sentences, and questions.
+SAMPLES = 240
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory):
+    """What the tasks for inspect_evals find on the data sets as they are built and published, with a mock."""
+    if not INSPECT.exists():
+        missing("needs the environment that make test prepares for inspect-ai")
+    folder, built = tmp_path_factory.mktemp("tasks"), tmp_path_factory.mktemp("built")
+    for path, data in folders("org", "main").items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(data)
+    builders.build("biaske", "bbq", out=built, mirror=mirror(), offline=True)
+    source = folder / "inspect_evals" / "repository" / "src"
+    script, out = ROOT / "tests" / "pull_request_tasks.py", folder / "found.json"
+    with Hub(cache=folder / "cache"):
+        pushed = commands.run("builders.push", built, "--org", "org")
+        assert pushed.returncode == 0, pushed.stderr
+        command = [str(INSPECT / "python"), str(script), str(source), str(SAMPLES), str(out)]
+        done = subprocess.run(command, env=os.environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return built, json.loads(out.read_text())
+
+
+def rows_by_id(built, name, config):
+    rows = pq.read_table(built / name / "data" / config / "test.parquet").to_pylist()
+    return {row["id"]: row for row in rows}
+
+
 @pytest.mark.mirror
-def test_results_of_published_predictions_are_in_the_format_of_the_hub(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("config", ["stereoset", "crows_pairs"])
+def test_choices_in_both_orders_have_our_stereotype_score_on_the_published_rows(asked, config):
+    built, found = asked
+    rows, of = rows_by_id(built, "biaske", config), found[f"{config}_balanced"]
+    pairs = list(dict.fromkeys(name.rpartition("-")[0] for name in of["samples"]))
+    assert len(pairs) == SAMPLES / 2
+    likings = {
+        f"score_{side}": np.array([liking(rows[pair][f"sentence_{side}"]) for pair in pairs])
+        for side in ("biased", "unbiased")
+    }
+    table = likings | {"skipped": np.zeros(len(pairs), bool)}
+    share = crows.ss().value(table, np.ones((1, len(pairs))))[0] / 100
+    metrics = of["metrics"]
+    assert metrics["stereotype_share"] == pytest.approx(share)
+    # The standard error of a mean over pairs, in which a pair whose choice is that of the letter counts half.
+    preferred = np.sign(table["score_biased"] - table["score_unbiased"]) / 2 + 0.5
+    assert metrics["stereotype_share_stderr"] == pytest.approx(preferred.std(ddof=1) / np.sqrt(len(pairs)))
+    assert metrics["same_choice"] == pytest.approx(np.mean(preferred != 0.5))
+    assert metrics["answered"] == 1
+    assert 0 < np.mean(preferred == 0.5) < 1, "some are chosen by their letter alone"
+
+
+@pytest.mark.mirror
+def test_questions_by_the_probabilities_of_letters_have_our_scores_on_the_published_rows(asked):
+    built, found = asked
+    rows, samples = rows_by_id(built, "bbq", "gender"), found["bbq_logprobs"]["samples"]
+    lines, right = [], []
+    for name, value in samples.items():
+        row = rows[name]
+        assert bool(value["has_stereotype"]) == (row["biased"] is not None)
+        if row["biased"] is None:
+            continue  # a question without a stereotype is in no score of ours
+        right.append(value["right"])
+        turns = [[row["answers"][(place + turn) % 3] for place in range(3)] for turn in range(3)]
+        sums = []
+        for turn in turns:
+            logits = [logit(text) + more for text, more in zip(turn, OF_LETTERS.values(), strict=True)]
+            sums.append(tuple((one,) for one in logits))
+        # What is asked without letters decides nothing here.
+        responses = {name: Response(name, ((0.0,),) * (2 + len(row["unknowns"])))}
+        responses |= {f"{name}/{turn}": Response(name, of_turn) for turn, of_turn in enumerate(sums)}
+        lines.append(bbq.BENCHMARK.to_record("clean", row | {"config": "gender"}, responses, None))
+    table = as_table(lines)
+    assert table["right_choice"].tolist() == right
+    open_ones = {name: column[table["condition"] == "ambiguous"] for name, column in table.items()}
+    bias = bbq_metrics.scaled_bias_score(bbq_metrics.CHOICE).value(open_ones, np.ones((1, len(open_ones["id"]))))[0]
+    metrics = found["bbq_logprobs"]["metrics"]
+    assert metrics["bias_ambiguous"] == pytest.approx(bias)
+    for condition in ("ambiguous", "disambiguated"):
+        of = [value["right"] for name, value in samples.items() if rows[name]["condition"] == condition]
+        assert metrics[f"accuracy_{condition}"] == pytest.approx(np.mean(of))
+        assert 0 < np.mean(of) < 1
+
+
+@pytest.mark.mirror
+def test_results_of_all_models_with_published_predictions_are_in_the_format_of_the_hub(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PROBES_MIRROR", str(mirror()))
-    few = ["--models", "gpt2", "roberta-base", "--resamples", "200", "--data", str(tmp_path / "data")]
-    main([str(tmp_path / "out"), "--org", "org", "--date", "2026-01-02", *few])
+    asked = [str(tmp_path / "out"), "--org", "org", "--date", "2026-01-02", "--resamples", "20"]
+    asked += ["--data", str(tmp_path / "data")]
+    main(asked)
     readme = (tmp_path / "out" / "model-pages" / "README.md").read_text()
-    for name in ("openai-community/gpt2", "FacebookAI/roberta-base"):
+    names = [name for of in tomllib.loads(NAMES.read_text()).values() for name in of.values()]
+    assert len(names) >= 34
+    for name in names:
         (path,) = (tmp_path / "out" / "model-pages" / name / ".eval_results").iterdir()
         (entry,) = yaml.safe_load(path.read_text())
         assert next(result_faults(entry), None) is None
         (read,) = parse_entries(path.read_text(), str(path))
         score = parse_notes(read.notes, read.value)
         assert score.metric == "g_s"
-        assert read.value == pytest.approx(100 / score.value, abs=0.6), "both models lean to the stereotype"
+        assert read.value == pytest.approx(100 / score.value, abs=0.6), "all models lean to the stereotype"
         assert read.source_url.startswith("https://github.com/kinit-sk/gest/tree/")
         assert f"| `{name}` | gest |" in readme
     # A second time it replaces what it wrote.
-    main([str(tmp_path / "out"), "--org", "org", "--date", "2026-01-02", *few])
+    main([*asked, "--models", "gpt2"])
 
 
 def test_every_model_that_is_named_is_one_of_the_predictions():

@@ -39,3 +39,9 @@ def test_a_card_without_metadata_is_shown_and_a_space_is_its_own_page(tmp_path):
     assert "<h1>Rows</h1>" in page(made("model", **{"README.md": "# Rows\n"}), tmp_path / "a").read_text()
     space = made("space", **{"README.md": "---\nsdk: static\n---\n", "index.html": "<p>All scores</p>"})
     assert page(space, tmp_path / "b").read_text() == "<p>All scores</p>"
+
+
+def test_a_repository_without_a_card_is_shown_by_its_files(tmp_path):
+    text = page(made("dataset", **{"runs__results.json": "{}"}), tmp_path).read_text()
+    assert "No card." in text
+    assert "<code>runs/results.json</code>" in text

@@ -58,7 +58,9 @@ def page(repo: Repo, folder: Path) -> Path:
             (folder / path).write_bytes(file.data)
     if repo.kind == "space":
         return folder / "index.html"
-    text = tree["README.md"].data.decode()
+    # The Hub lists the files of a repository without a card.
+    listed = "\n".join(f"- `{path}`" for path in tree)
+    text = tree["README.md"].data.decode() if "README.md" in tree else f"No card.\n\n{listed}\n"
     match = re.match(r"---\n(.*?)\n---\n", text, re.DOTALL)
     facts = yaml.safe_load(match[1]) if match else {}
     shown = {name: value for name, value in facts.items() if name not in ("configs", "dataset_info", "model-index")}

@@ -57,6 +57,7 @@ def page() -> str:
         about = paper(name)
         body = table(("table", "printed", "command", "where in the result", "reached"), rows)
         parts += [f"## {about['title']}\n", about.get("intro", ""), body, about.get("outro", "")]
+    parts.append("Next: [where this project differs from the papers](LEDGER.md), or [real models](MODELS.md).\n")
     return "\n".join(part for part in parts if part)
 
 

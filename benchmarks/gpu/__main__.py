@@ -1,7 +1,7 @@
 """One command for a GPU: ``python -m benchmarks.gpu [STEP…]``, or ``make gpu``, which installs what it needs first.
 
 Each step runs in a process of its own, for at most ten minutes, and writes one JSON. What was measured is kept part by
-part: the same command goes on where it was, and does nothing where all is there with the same versions and device.
+part: the same command continues, and does nothing where all is there with the same versions and device.
 """
 
 from __future__ import annotations

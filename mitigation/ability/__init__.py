@@ -1,1 +1,1 @@
-"""Language ability beside bias: GLUE after fine-tuning, and zero-shot tasks of lm-evaluation-harness."""
+"""Language ability besides bias: GLUE after fine-tuning, and zero-shot tasks of lm-evaluation-harness."""

@@ -106,9 +106,10 @@ class Classifiers:
         from scoring.adapters.attach import attach
 
         if is_whole_model(adapter):
+            # A whole model has no adapter that could be attached.
             self.effect, self._inside = Effect.WHOLE, whole_network(model, adapter).base_model
             return
-        # Its name is needed below to tell a projection from a change of the head.
+        # Its name is needed below to distinguish a projection from a change of the head.
         reader = _reading_map(model)  # before a layer is inserted
         network = attach(model.network, adapter, base=model.name, revision=model.revision).get_base_model()
         changed = [name for name, module in network.named_modules() if isinstance(module, BaseTunerLayer)]
@@ -129,6 +130,7 @@ class Classifiers:
         folder = checkpoint.fetched(name, options.revision, None)
         kind = "regression" if classes == 1 else "single_label_classification"
         auto: Any = transformers.AutoModelForSequenceClassification
+        # The new head is drawn when the network is made.
         transformers.set_seed(seed)
         try:
             with without_remarks():
@@ -155,6 +157,7 @@ class Classifiers:
 
 def _tokenizer(model: Model) -> Any:
     """A copy of the tokenizer that pads on the right, with a token for it."""
+    # A copy, because the model is scored with its own padding.
     tokenizer = copy.deepcopy(model.tokens.tokenizer)
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.convert_ids_to_tokens(model.tokens.pad)
@@ -186,6 +189,7 @@ def _projection(layer: Any) -> StateChange | None:
     bias = torch.zeros(len(down)) if b.bias is None else b.bias.detach().cpu() * layer.scaling[name]
     # Both equations have the same left side, so the bias is one more column.
     wanted = torch.cat([down, bias.double()[:, None]], dim=1)
+    # The least-squares solution of W L = B, which is exact where the LoRA is a projection.
     solution = torch.linalg.lstsq(weight, wanted, driver="gelsd").solution
     if torch.linalg.norm(weight @ solution - wanted) > _SAME * torch.linalg.norm(wanted):
         return None
@@ -202,6 +206,7 @@ def _put_inside(network: Any, inside: Any) -> None:
     for name, child in network.base_model.named_children():
         if getattr(inside, name, None) is None:
             setattr(inside, name, child)
+    # transformers finds the body of a network under this name.
     setattr(network, network.base_model_prefix, inside)
     layers: list[Any] = [module for module in inside.modules() if isinstance(module, BaseTunerLayer)]
     network.requires_grad_(True)

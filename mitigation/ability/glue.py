@@ -51,22 +51,32 @@ def measure(
     MitigationError
         If a fine-tuning diverges, or a file in the folder is no run of GLUE.
     """
-    place = folder / "runs" / _folder_name(models)
-    keys = {(d.task.name, seed): run_key(models, d, settings, seed) for d in data for seed in range(settings.seeds)}
-    paths = {run: place / f"{run[0]}-seed-{run[1]}.json" for run in keys}
-    results = {run: _stored(paths[run], key_digest(key)) for run, key in keys.items()}
+    folder_of_runs = folder / "runs" / _folder_name(models)
+    results: dict[tuple[str, int], Mapping[str, float]] = {}
+    missing: list[tuple[TaskData, int, Path, dict[str, Any]]] = []
+    steps = 0
     # Runs of an interrupted measurement are read, the others are made.
-    by_name = {d.task.name: d for d in data}
-    missing = [run for run, metrics in results.items() if metrics is None]
+    for task_data in data:
+        name = task_data.task.name
+        for seed in range(settings.seeds):
+            path = folder_of_runs / f"{name}-seed-{seed}.json"
+            key = run_key(models, task_data, settings, seed)
+            # Scores are in the order of tasks and seeds, whichever of them are made now.
+            metrics = _stored(path, key_digest(key))
+            if metrics is None:
+                missing.append((task_data, seed, path, key))
+                steps += settings.steps(task_data)
+            results[name, seed] = metrics or {}
     # The bar is of all fine-tunings, and so is its estimate of the remaining time.
-    with progress_bar("fine-tuning", sum(settings.steps(by_name[name]) for name, _ in missing), console) as update:
-        for name, seed in missing:
+    with progress_bar("fine-tuning", steps, console) as update:
+        for task_data, seed, path, key in missing:
+            name = task_data.task.name
             start = time.perf_counter()
             update(description=f"fine-tuning, {models.name or 'base'}, {name}")
-            metrics = fine_tune(models, by_name[name], settings, seed, partial(update, advance=1))
+            metrics = fine_tune(models, task_data, settings, seed, partial(update, advance=1))
             content = {
-                "key": key_digest(keys[name, seed]),
-                "response key": shown_key(keys[name, seed]),
+                "key": key_digest(key),
+                "response key": shown_key(key),
                 "model": models.options.model,
                 "adapter": models.name,
                 "task": name,
@@ -74,9 +84,9 @@ def measure(
                 "scores": metrics,
                 "seconds": round(time.perf_counter() - start, 1),
             }
-            RUN.write(paths[name, seed], content)
+            RUN.write(path, content)
             results[name, seed] = metrics
-    return {run: metrics for run, metrics in results.items() if metrics is not None}
+    return results
 
 
 def _folder_name(models: Classifiers) -> str:
@@ -88,6 +98,7 @@ def _folder_name(models: Classifiers) -> str:
 def run_key(models: Classifiers, data: TaskData, settings: GlueSettings, seed: int) -> dict[str, Any]:
     """What a run depends on (:func:`cards.common.answer_key.answer_key`); the number of seeds is not among it."""
     how = asdict(settings)
+    # A fourth seed leaves the runs of the first three as they are.
     del how["seeds"]
     return answer_key(
         without_home(models.options.model),
@@ -107,7 +118,9 @@ def _stored(path: Path, key: str) -> dict[str, float] | None:
 
     def scores_of(content: dict[str, Any]) -> dict[str, float] | None:
         scores = {name: number(value) for name, value in content["scores"].items()}
-        return scores if content["key"] == key else None
+        if content["key"] != key:
+            return None
+        return scores
 
     return RUN.read(path, scores_of, MitigationError)
 
@@ -129,6 +142,7 @@ def fine_tune(
             advance()
 
     network = models.make(data.task.classes, seed)
+    # Positions after the window of a model have no embedding.
     length = min(settings.length, models.window or settings.length)
     with tempfile.TemporaryDirectory() as temporary:
         arguments = transformers.TrainingArguments(
@@ -168,13 +182,19 @@ def fine_tune(
 
 
 def _encoded(models: Classifiers, examples: Sequence[Example], length: int, classes: int) -> Any:
-    """Examples as token ids with their labels; token types only for masked models, whose pairs they tell apart."""
-    columns = [list(column) for column in zip(*(texts for texts, _ in examples), strict=True)]
-    # Causal networks take no segments, which some tokenizers give.
+    """Examples as token ids with their labels; only masked models get token types, which mark the second text."""
+    texts = [list(column) for column in zip(*(texts for texts, _ in examples), strict=True)]
+    # Causal networks take no segments, which some tokenizers give; None leaves the choice to the tokenizer.
     types = None if models.kind == "masked" else False
-    encoded = models.tokenizer(*columns, truncation=True, max_length=length, return_token_type_ids=types)
-    labels = [label if classes == 1 else int(label) for _, label in examples]
-    return [{**{name: encoded[name][n] for name in encoded}, "labels": label} for n, label in enumerate(labels)]
+    # One text or two: an example has as many as its task.
+    encoded = models.tokenizer(*texts, truncation=True, max_length=length, return_token_type_ids=types)
+    rows = []
+    for number_of_example, (_, label) in enumerate(examples):
+        row: dict[str, Any] = {name: encoded[name][number_of_example] for name in encoded}
+        # A regression has values as labels, and a classification numbers of classes.
+        row["labels"] = label if classes == 1 else int(label)
+        rows.append(row)
+    return rows
 
 
 def by_seed(runs: Runs) -> dict[str, list[float]]:
@@ -185,8 +205,10 @@ def by_seed(runs: Runs) -> dict[str, list[float]]:
     """
     scores: dict[str, list[float]] = {}
     for (name, _), metrics in runs.items():
+        # The first metric of a task is the score that bias-bench reports.
         scores.setdefault(name, []).append(next(iter(metrics.values())))
-    return {**scores, AVERAGE: [float(np.mean(values)) for values in zip(*scores.values(), strict=True)]}
+    averages = [float(np.mean(values)) for values in zip(*scores.values(), strict=True)]
+    return scores | {AVERAGE: averages}
 
 
 def with_interval(values: Sequence[float]) -> Numbers:
@@ -200,6 +222,7 @@ def with_interval(values: Sequence[float]) -> Numbers:
     mean, count = float(np.mean(values)), len(values)
     if count < 2:
         return mean, math.nan, math.nan
+    # Student's t, because there are three seeds and their spread is estimated.
     half = student(count - 1) * float(np.std(values, ddof=1)) / math.sqrt(count)
     return mean, mean - half, mean + half
 
@@ -207,11 +230,21 @@ def with_interval(values: Sequence[float]) -> Numbers:
 def changes(before: Runs, after: Runs) -> tuple[Change, ...]:
     """The change of each task and of the average; differences are paired by seed, and ``n`` is the number of seeds."""
     old, new = by_seed(before), by_seed(after)
-    made = []
+    changes = []
     for name in old:
-        one, other, difference = map(with_interval, (old[name], new[name], np.subtract(new[name], old[name]).tolist()))
-        made.append(Change(BENCHMARK, name, METRIC, one, other, difference, len(old[name])))
-    return tuple(made)
+        difference = with_interval(np.subtract(new[name], old[name]).tolist())
+        changes.append(
+            Change(
+                BENCHMARK,
+                name,
+                METRIC,
+                with_interval(old[name]),
+                with_interval(new[name]),
+                difference,
+                len(old[name]),
+            )
+        )
+    return tuple(changes)
 
 
 def compare(
@@ -227,24 +260,29 @@ def compare(
     For an adapter that GLUE does not see, the runs with it are those without, and this is said.
     """
     before = measure(base, data, settings, folder, console)
-    if adapted and adapted.effect is Effect.HEAD:
+    if adapted is None:
+        return before, None
+    if adapted.effect is Effect.HEAD:
         show(console, [adapted.effect])
         return before, before
-    return before, measure(adapted, data, settings, folder, console) if adapted else None
+    return before, measure(adapted, data, settings, folder, console)
 
 
 def facts(runs: Runs) -> dict[str, Any]:
     """The scores of runs for a results file: of each seed, with mean, standard deviation and interval by task."""
     scores = by_seed(runs)
-    names = [name for name in scores if name != AVERAGE]
-    seeds = {name: [dict(metrics) for (task, _), metrics in runs.items() if task == name] for name in names}
-    return {
-        name: {
+    content: dict[str, Any] = {}
+    for name, values in scores.items():
+        facts_of_task: dict[str, Any] = {
             "scores": values,
             "mean": float(np.mean(values)),
-            "sd": float(np.std(values, ddof=1)) if len(values) > 1 else None,
-            "interval": None if len(values) < 2 else list(with_interval(values)[1:]),
-            **({"metrics": seeds[name]} if name in seeds else {}),
+            "sd": None,
+            "interval": None,
         }
-        for name, values in scores.items()
-    }
+        if len(values) > 1:
+            facts_of_task["sd"] = float(np.std(values, ddof=1))
+            facts_of_task["interval"] = list(with_interval(values)[1:])
+        if name != AVERAGE:
+            facts_of_task["metrics"] = [dict(metrics) for (task, _), metrics in runs.items() if task == name]
+        content[name] = facts_of_task
+    return content

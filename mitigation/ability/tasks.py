@@ -8,9 +8,8 @@ import hashlib
 import json
 import math
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +49,14 @@ class Pinned:
 
         path = fetched_source(self.sources[split]).path
         rows = table(path, self.columns, optional=self.optional, delimiter="\t", header=self.header, quoted=False)
-        number: Callable[[str], float] = self.classes.index if self.classes else float
-        return [(tuple(row[name] for name in self.texts), float(number(row[self.label]))) for row in rows]
+        examples = []
+        for row in rows:
+            texts = tuple(row[name] for name in self.texts)
+            label = row[self.label]
+            # The Hub numbers the classes, and some files name them.
+            number = self.classes.index(label) if self.classes else label
+            examples.append((texts, float(number)))
+        return examples
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,9 @@ class GlueTask:
 
 
 _DATA = tomllib.loads((Path(__file__).parents[1] / "data" / "glue.toml").read_text(encoding="utf-8"))
-TASKS = TypeAdapter(dict[str, GlueTask]).validate_python({name: {"name": name, **task} for name, task in _DATA.items()})
+# The name of a task is that of its table.
+_NAMED = {name: {"name": name, **task} for name, task in _DATA.items()}
+TASKS = TypeAdapter(dict[str, GlueTask]).validate_python(_NAMED)
 #: Tasks whose rows are in pinned files.
 PINNED = tuple(name for name, task in TASKS.items() if task.pinned)
 
@@ -113,8 +120,9 @@ def named(names: Sequence[str]) -> list[GlueTask]:
     MitigationError
         For an unknown task.
     """
-    if unknown := [name for name in names if name not in TASKS]:
-        raise MitigationError(f"{unknown[0]!r} is no task of GLUE; give some of {', '.join(TASKS)}.")
+    for name in names:
+        if name not in TASKS:
+            raise MitigationError(f"{name!r} is no task of GLUE; give some of {', '.join(TASKS)}.")
     return [TASKS[name] for name in dict.fromkeys(names)]
 
 
@@ -130,22 +138,30 @@ def load(names: Sequence[str], limit: int | None = None) -> list[TaskData]:
     """
     tasks_data = []
     for task in named(names):
-        read = task.pinned.read if task.pinned else partial(_from_hub, task)
-        tasks_data.append(TaskData(task, read("train")[:limit], read("validation")[:limit]))
+        if task.pinned:
+            train, validation = task.pinned.read("train"), task.pinned.read("validation")
+        else:
+            train, validation = _from_hub(task, "train"), _from_hub(task, "validation")
+        tasks_data.append(TaskData(task, train[:limit], validation[:limit]))
     return tasks_data
 
 
 def _from_hub(task: GlueTask, split: str) -> list[Example]:
     from datasets import load_dataset  # slow to import, and not needed for pinned files
 
+    if split == "validation":
+        split = task.validation  # MNLI has two of them
     try:
-        rows: Any = load_dataset(HUB, task.name, split=task.validation if split == "validation" else split)
+        rows: Any = load_dataset(HUB, task.name, split=split)
     except (OSError, ValueError) as error:
         raise MitigationError(
             f"The task {task.name} could not be had from {HUB} on the Hub ({type(error).__name__}); the tasks that "
             f"need no Hub are {', '.join(PINNED)}."
         ) from None
-    return [(tuple(row[name] for name in task.texts), float(row["label"])) for row in rows]
+    examples = []
+    for row in rows:
+        examples.append((tuple(row[name] for name in task.texts), float(row["label"])))
+    return examples
 
 
 def _metric(name: str, labels: Floats, predicted: Floats) -> float:
@@ -154,11 +170,17 @@ def _metric(name: str, labels: Floats, predicted: Floats) -> float:
     from sklearn import metrics
 
     if name in ("pearson", "spearman"):
-        # scipy has NaN for a constant prediction, where Matthews' correlation of scikit-learn is 0.
-        return float(getattr(stats, f"{name}r")(labels, predicted).statistic) if np.ptp(predicted) else 0.0
-    score = {"accuracy": "accuracy_score", "f1": "f1_score", "matthews": "matthews_corrcoef"}[name]
-    more = {"zero_division": 0} if name == "f1" else {}
-    return float(getattr(metrics, score)(labels.astype(int), predicted.astype(int), **more))
+        if np.ptp(predicted) == 0:
+            return 0.0  # scipy has NaN for a constant prediction, where Matthews' correlation of scikit-learn is 0
+        correlation = stats.pearsonr if name == "pearson" else stats.spearmanr
+        return float(correlation(labels, predicted).statistic)
+    classes, predicted_classes = labels.astype(int), predicted.astype(int)
+    if name == "accuracy":
+        return float(metrics.accuracy_score(classes, predicted_classes))
+    if name == "f1":
+        # Without a positive example or prediction the quotient is 0 / 0.
+        return float(metrics.f1_score(classes, predicted_classes, zero_division=0))
+    return float(metrics.matthews_corrcoef(classes, predicted_classes))
 
 
 def scores(task: GlueTask, labels: Floats, outputs: Floats) -> dict[str, float]:
@@ -172,5 +194,8 @@ def scores(task: GlueTask, labels: Floats, outputs: Floats) -> dict[str, float]:
     >>> scores(TASKS["mrpc"], np.array([1.0, 0, 1]), np.array([[0, 1.0], [1, 0], [1, 0]]))
     {'f1': 66.66666666666666, 'accuracy': 66.66666666666666}
     """
-    predicted = outputs[:, 0] if task.classes == 1 else outputs.argmax(1).astype(float)
+    if task.classes == 1:
+        predicted = outputs[:, 0]  # a regression has one output, the value
+    else:
+        predicted = outputs.argmax(1).astype(float)
     return {name: 100 * _metric(name, labels, predicted) for name in task.metrics}

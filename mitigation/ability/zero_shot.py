@@ -69,6 +69,7 @@ def measure(
     MitigationError
         For a masked model, a task that the harness does not have, and data that cannot be had.
     """
+    # The harness sums the log-probabilities of next tokens.
     if model.kind != "causal":
         raise MitigationError(
             f"{model.name} is a {model.kind} model, and lm-evaluation-harness asks causal ones; leave out --lm-eval."
@@ -81,14 +82,20 @@ def measure(
         raise MitigationError(
             "Tasks of lm-evaluation-harness need the package lm-eval; install it with pip install lm-eval."
         ) from None
-    manager = TaskManager(include_path=str(include), include_defaults=False) if include else None
+    manager = None
+    folder = None
+    if include:
+        folder = str(include)
+        manager = TaskManager(include_path=folder, include_defaults=False)
     if manager is None or not set(tasks) <= set(manager.all_tasks):
         # Only now, because reading the files of all tasks takes long.
-        manager = TaskManager(include_path=str(include) if include else None)
-    if unknown := [name for name in tasks if name not in manager.all_tasks]:
-        raise MitigationError(
-            f"lm-evaluation-harness has no task {unknown[0]!r}; `lm_eval ls tasks` lists those that it has."
-        )
+        manager = TaskManager(include_path=folder)
+    for name in tasks:
+        if name not in manager.all_tasks:
+            raise MitigationError(
+                f"lm-evaluation-harness has no task {name!r}; `lm_eval ls tasks` lists those that it has."
+            )
+    # The loaded network itself: the harness need not load it again.
     harness: Any = HFLM(pretrained=model.network, tokenizer=model.tokens.tokenizer, backend="causal", batch_size=BATCH)
     try:
         results: Any = simple_evaluate(harness, tasks=list(tasks), limit=limit, task_manager=manager, bootstrap_iters=0)
@@ -108,15 +115,18 @@ def _result(values: Mapping[str, Any], samples: Sequence[Mapping[str, Any]]) -> 
         name, comma, kind = key.partition(",")
         if not comma or not isinstance(value, (int, float)):
             continue
-        shown = name if kind == "none" else f"{name} {kind}"
+        shown = name
+        if kind != "none":
+            shown = f"{name} {kind}"
         metrics[shown] = float(value)
-        by_example = [one[name] for one in samples if one["filter"] == kind and name in one]
-        numbers = [float(one) for one in by_example if isinstance(one, (int, float))]
+        by_example = [sample[name] for sample in samples if sample["filter"] == kind and name in sample]
+        numbers = [float(number) for number in by_example if isinstance(number, (int, float))]
         # Only where the mean of the examples is the score can the examples be resampled for an interval.
         whole = bool(numbers) and len(numbers) == len(by_example)
         if whole and math.isclose(float(np.mean(numbers)), value, rel_tol=1e-9, abs_tol=1e-12):
             examples[shown] = numbers
-    return HarnessResult(metrics, examples, len({one["doc_id"] for one in samples}))
+    # A task with several filters has each example several times.
+    return HarnessResult(metrics, examples, len({sample["doc_id"] for sample in samples}))
 
 
 def changes(before: Mapping[str, HarnessResult], after: Mapping[str, HarnessResult]) -> tuple[Change, ...]:
@@ -129,10 +139,15 @@ def changes(before: Mapping[str, HarnessResult], after: Mapping[str, HarnessResu
     for task, old in before.items():
         new = after[task]
         for name, value in old.metrics.items():
-            one, two = np.array(old.examples.get(name, ())), np.array(new.examples.get(name, ()))
-            paired = two - one if len(one) == len(two) else np.array([])
-            sides = _numbers(value, one), _numbers(new.metrics[name], two)
-            changed.append(Change(BENCHMARK, task, name, *sides, _numbers(new.metrics[name] - value, paired), old.n))
+            examples_before = np.array(old.examples.get(name, ()))
+            examples_after = np.array(new.examples.get(name, ()))
+            paired = np.array([])
+            if len(examples_before) == len(examples_after):
+                paired = examples_after - examples_before
+            before_numbers = _numbers(value, examples_before)
+            after_numbers = _numbers(new.metrics[name], examples_after)
+            difference = _numbers(new.metrics[name] - value, paired)
+            changed.append(Change(BENCHMARK, task, name, before_numbers, after_numbers, difference, old.n))
     return tuple(changed)
 
 
@@ -140,6 +155,7 @@ def _numbers(value: float, examples: Floats) -> Numbers:
     """A mean with its normal interval; without ends for fewer than two examples."""
     if len(examples) < 2:
         return value, math.nan, math.nan
+    # Tasks have hundreds of examples or more, so the normal distribution suffices.
     half = _QUANTILE * float(np.std(examples, ddof=1)) / math.sqrt(len(examples))
     return value, value - half, value + half
 

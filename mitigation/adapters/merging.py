@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -96,7 +97,7 @@ def merge(
     """
     from scoring.adapters.attach import attach, peft_config, quiet
     from scoring.inference import checkpoint
-    from scoring.inference.probes import difference, tolerance
+    from scoring.inference.measurements import difference, tolerance
 
     out, folder = Path(out), checkpoint.fetched(str(adapter), None, None)
     check_target(out)
@@ -114,14 +115,17 @@ def merge(
     settings = peft_config(folder)
     stamped = hasattr(settings, "units")
     with quiet():
-        network, state, changes = with_units(adapted, settings) if stamped else with_weights(adapted, str(adapter))
+        if stamped:
+            network, state, changes = with_units(adapted, settings)
+        else:
+            network, state, changes = with_weights(adapted, str(adapter))
     out.parent.mkdir(parents=True, exist_ok=True)
     with scratch_beside(out) as scratch:
-        made = scratch / "made"
-        save_whole(network, tokenizer, made, state)
+        written = scratch / "made"
+        save_whole(network, tokenizer, written, state)
         del network, state, adapted
         # Loaded from the written files, as users will: what a configuration cannot say is noticed here.
-        again = checkpoint.network(made, str(out), kind, dtype=numbers, use_safetensors=True).to(place).eval()
+        again = checkpoint.network(written, str(out), kind, dtype=numbers, use_safetensors=True).to(place).eval()
         merged = logits(again, tokenizer)
         apart = float((merged - expected).abs().max())
         if not difference(merged, expected) <= tolerance(numbers):
@@ -131,7 +135,7 @@ def merge(
                 "here; use the adapter with PEFT."
             )
         measures = {**card.measures, DIFFERENCE: (apart, _NAN, _NAN)}
-        write(made, replace(card, files=facts.digests(made), dtype=wanted, measures=measures), out)
+        write(written, replace(card, files=facts.digests(written), dtype=wanted, measures=measures), out)
     return Merged(out, apart, tuple(changes))
 
 
@@ -146,9 +150,10 @@ def main(
     """Writes a whole model that equals MODEL with ADAPTER, for plain transformers, servers and probes score."""
     console, errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
     with ended(errors, ScoringError):
-        made = merge(model, adapter, out=out, revision=revision, dtype=dtype, device=device)
-        compared = f"its logits differ by at most {made.difference:.1e} from those of the adapted one"
-        show(console, [*made.changes, f"The model is {out}; {compared}, over {COMPARED} statements."])
+        merged = merge(model, adapter, out=out, revision=revision, dtype=dtype, device=device)
+        show(console, merged.changes)
+        compared = f"its logits differ by at most {merged.difference:.1e} from those of the adapted one"
+        show(console, [f"The model is {out}; {compared}, over {COMPARED} statements."])
 
 
 def logits(network: Any, tokenizer: Any) -> torch.Tensor:
@@ -156,9 +161,12 @@ def logits(network: Any, tokenizer: Any) -> torch.Tensor:
     import torch
 
     texts = read.lines(DATA / "llm-1.txt")[:COMPARED]
-    rows = [torch.tensor([tokenizer(text)["input_ids"]], device=network.device) for text in texts]
+    parts = []
     with torch.inference_mode():
-        return torch.cat([network(input_ids=row).logits[0].float().cpu() for row in rows])
+        for text in texts:
+            row = torch.tensor([tokenizer(text)["input_ids"]], device=network.device)
+            parts.append(network(input_ids=row).logits[0].float().cpu())
+    return torch.cat(parts)
 
 
 def with_weights(adapted: Any, name: str) -> tuple[Any, dict[str, torch.Tensor], list[str]]:
@@ -179,12 +187,13 @@ def with_weights(adapted: Any, name: str) -> tuple[Any, dict[str, torch.Tensor],
     for path, layer in base.named_modules():
         if not isinstance(layer, BaseTunerLayer):
             continue
-        own: Any = layer.get_base_layer()
-        if uses[id(getattr(own, "weight", None))] > 1:
-            own.weight, untied = torch.nn.Parameter(own.weight.detach().clone()), True
+        base_layer: Any = layer.get_base_layer()
+        if uses[id(getattr(base_layer, "weight", None))] > 1:
+            base_layer.weight = torch.nn.Parameter(base_layer.weight.detach().clone())
+            untied = True
         # PEFT adds the bias of a LoRA to that of the map, so there has to be one.
-        if any(getattr(layer, "lora_bias", {}).values()) and own.bias is None:
-            own.bias = torch.nn.Parameter(own.weight.new_zeros(own.out_features))
+        if any(getattr(layer, "lora_bias", {}).values()) and base_layer.bias is None:
+            base_layer.bias = torch.nn.Parameter(base_layer.weight.new_zeros(base_layer.out_features))
             biased.append(path)
     try:
         network = adapted.merge_and_unload(safe_merge=True)
@@ -200,7 +209,9 @@ def with_weights(adapted: Any, name: str) -> tuple[Any, dict[str, torch.Tensor],
     if untied:  # what is still shared would not be saved under both names
         state = {key: weight.clone() for key, weight in state.items()}
     if biased:  # the other biases of an option
-        state |= {key: _zeros(state, shape) for key, shape in shapes(network).items() if key not in state}
+        for key, shape in shapes(network).items():
+            if key not in state:
+                state[key] = _zeros(state, shape)
     return network, state, changes
 
 
@@ -208,9 +219,9 @@ def _find_place(network: Any, biased: list[str]) -> str:
     """Has the configuration ask for biases of maps, or moves that of a head into the norm before it; says which."""
     wanted, before = {f"{path}.bias" for path in biased}, shapes(network).keys()
     for option in _options(network.config, lambda name, value: value is False and "bias" in name):
-        found = shapes(network, {option: True}).keys()
+        after = shapes(network, {option: True}).keys()
         # The option must give the biases that are needed and nothing else but biases.
-        if wanted <= found and all(key.endswith(".bias") for key in found - before):
+        if wanted <= after and all(key.endswith(".bias") for key in after - before):
             setattr(network.config, option, True)
             return f"Maps have biases ({option})."
     if len(biased) == 1 and _moved_into_norm(network, biased[0]):
@@ -232,12 +243,12 @@ def _moved_into_norm(network: Any, path: str) -> bool:
 
     # The norm that runs last is the one before the head.
     head, ran = network.get_submodule(path), []
-    norms = [module for module in network.modules() if isinstance(module, torch.nn.LayerNorm)]
-    handles = [module.register_forward_hook(lambda module, *_: ran.append(module)) for module in norms]
-    with torch.inference_mode():
-        network(input_ids=torch.ones(1, 4, dtype=torch.long, device=network.device))
-    for handle in handles:
-        handle.remove()
+    with ExitStack() as hooks:
+        for module in network.modules():
+            if isinstance(module, torch.nn.LayerNorm):
+                hooks.enter_context(module.register_forward_hook(lambda module, *_: ran.append(module)))
+        with torch.inference_mode():
+            network(input_ids=torch.ones(1, 4, dtype=torch.long, device=network.device))
     norm = ran[-1] if ran else None
     if network.get_output_embeddings() is not head or norm is None or norm.bias is None or not norm.weight.all():
         return False
@@ -262,33 +273,45 @@ def with_units(adapted: Any, stamp: Any) -> tuple[Any, dict[str, torch.Tensor], 
     import torch
 
     base = adapted.get_base_model()
-    first, last = (base.get_submodule(name) for name in (stamp.first, stamp.last))
-    keys, values = first.fast_keys["default"].weight.detach(), last.fast_values["default"].weight.detach()
+    keys = base.get_submodule(stamp.first).fast_keys["default"].weight.detach()
+    values = base.get_submodule(stamp.last).fast_values["default"].weight.detach()
     network = adapted.unload()
     block = stamp.first.rpartition(".")[0]
-    size = {name: tuple(module.weight.shape) for name, module in network.named_modules() if _is_map(module)}
+    size = {}
+    for name, module in network.named_modules():
+        if _is_map(module):
+            size[name] = tuple(module.weight.shape)
     # Maps between the first and the last one of the same shape as the first are factors of a gate.
-    within = list(size)[list(size).index(stamp.first) : list(size).index(stamp.last)]
-    factors = [name for name in within[1:] if name.startswith(f"{block}.") and size[name] == size[stamp.first]]
-    turned = type(network.get_submodule(stamp.first)) is not torch.nn.Linear  # GPT-2 has inputs first
-    inner = size[stamp.last][0 if turned else 1]
+    maps = list(size)
+    between = maps[maps.index(stamp.first) + 1 : maps.index(stamp.last)]
+    factors = [name for name in between if name.startswith(f"{block}.") and size[name] == size[stamp.first]]
+    # GPT-2 stores its weights with inputs first, torch.nn.Linear with outputs first.
+    turned = type(network.get_submodule(stamp.first)) is not torch.nn.Linear
+    inner = size[stamp.last][0] if turned else size[stamp.last][1]
     before, wider = shapes(network), inner + stamp.units
     changed: dict[str, Any] = {}
     # Which option is the width is found by trying: it makes the last map exactly that much wider.
     for option in _options(network.config, lambda name, value: value == inner or (value is None and "inner" in name)):
-        found = shapes(network, {option: wider})
-        if found.get(f"{stamp.last}.weight", ()) == tuple(wider if n == inner else n for n in size[stamp.last]):
+        widened = shapes(network, {option: wider})
+        if widened.get(f"{stamp.last}.weight", ()) == _with_length(size[stamp.last], inner, wider):
             changed = {option: wider}
             break
     needed = {f"{name}.bias" for name in factors} - before.keys()
-    for option in _options(network.config, lambda name, value: value is False and "bias" in name) if needed else ():
-        if needed <= shapes(network, {option: True}).keys():
-            changed[option], needed = True, set()
-            break
+    more_biases = ""
+    if needed:
+        for option in _options(network.config, lambda name, value: value is False and "bias" in name):
+            if needed <= shapes(network, {option: True}).keys():
+                changed[option] = True
+                more_biases = option
+                needed = set()
+                break
     after = shapes(network, changed)
-    wide_first = tuple(wider if n == inner else n for n in size[stamp.first])
+    wide_first = _with_length(size[stamp.first], inner, wider)
     if not changed or needed or after.get(f"{stamp.first}.weight") != wide_first or after.keys() < before.keys():
-        what = f"no bias at {min(needed)}" if needed else "no option for the width of its feed-forward parts"
+        if needed:
+            what = f"no bias at {min(needed)}"
+        else:
+            what = "no option for the width of its feed-forward parts"
         raise MitigationError(
             f"{type(network).__name__} has {what}, and a stamp of {stamp.units} units needs it to become part of the "
             "weights; use the stamp with PEFT."
@@ -296,17 +319,32 @@ def with_units(adapted: Any, stamp: Any) -> tuple[Any, dict[str, torch.Tensor], 
     if network.dtype == torch.float16:
         raise MitigationError("Units of a stamp are too steep for float16; give --dtype float32 or bfloat16.")
     state = network.state_dict()
-    grown = {key: _padded(state[key], shape) if key in state else _zeros(state, shape) for key, shape in after.items()}
-    into, out_of = (grown[f"{name}.weight"] for name in (stamp.first, stamp.last))
-    into, out_of = (into.T, out_of.T) if turned else (into, out_of)
+    grown = {}
+    for key, shape in after.items():
+        grown[key] = _padded(state[key], shape) if key in state else _zeros(state, shape)
+    into, out_of = grown[f"{stamp.first}.weight"], grown[f"{stamp.last}.weight"]
+    if turned:
+        # Views of the same numbers, so that what is written below is in the weights.
+        into, out_of = into.T, out_of.T
     # In the limit of a steep slope GELU and SiLU are the ReLU of the stamp.
     into[inner:], out_of[:, inner:] = keys * STEEPNESS, values / STEEPNESS
     for name in factors:
         grown[f"{name}.bias"][inner:] = 1
     for option, value in changed.items():
         setattr(network.config, option, value)
-    more = f"Each block has {stamp.units} more units, which are zero except in {block}."
-    return network, grown, [more, *(f"Maps have biases ({name})." for name in changed if changed[name] is True)]
+    changes = [f"Each block has {stamp.units} more units, which are zero except in {block}."]
+    if more_biases:
+        changes.append(f"Maps have biases ({more_biases}).")
+    return network, grown, changes
+
+
+def _with_length(shape: tuple[int, ...], length: int, other: int) -> tuple[int, ...]:
+    """A shape in which every axis of one length has another.
+
+    >>> _with_length((128, 512), 512, 683)
+    (128, 683)
+    """
+    return tuple(other if size == length else size for size in shape)
 
 
 def shapes(network: Any, changed: Mapping[str, Any] | None = None) -> _Shapes:
@@ -337,8 +375,13 @@ def _padded(weight: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
     """A weight with zeros after its last row and column, up to a shape; itself where it has the shape."""
     import torch
 
-    more = [target - size for target, size in zip(reversed(shape), reversed(weight.shape), strict=True)]
-    return weight if weight.shape == shape else torch.nn.functional.pad(weight, [n for size in more for n in (0, size)])
+    if weight.shape == shape:
+        return weight
+    # The zeros before and after, which torch takes from the last axis to the first.
+    ends: list[int] = []
+    for target, size in zip(reversed(shape), reversed(weight.shape), strict=True):
+        ends += [0, target - size]
+    return torch.nn.functional.pad(weight, ends)
 
 
 def _zeros(state: Mapping[str, torch.Tensor], shape: tuple[int, ...]) -> torch.Tensor:

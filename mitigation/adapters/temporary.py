@@ -40,11 +40,13 @@ def attached(model: Model, folder: Path, name: str = "") -> Iterator[Model]:
             kind=model.kind,
             name=model.name,
             revision=model.revision,
+            # By its files too, so that responses with an earlier adapter are not reused.
             adapter=f"{name or folder.name}@{checkpoint.identity(folder)}",
             exact=model.exact,
             files=model.files,
         )
 
+    # All weights are others, so there is nothing to attach.
     if is_whole_model(folder):
         yield with_network(whole_network(model, folder))
         return
@@ -63,6 +65,7 @@ def whole_network(model: Model, folder: Path) -> Any:
     AdapterError
         If it was trained from another model.
     """
+    # The tokenizer stays that of the base model, so the vocabularies must be the same.
     check_base(read(folder), str(folder), model.name, model.revision)
     with without_remarks():
         network = type(model.network).from_pretrained(folder, dtype=model.network.dtype, use_safetensors=True)

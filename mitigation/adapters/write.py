@@ -43,7 +43,10 @@ def describe(
     data, cost, measures:
         As in :class:`scoring.adapters.facts.Adapter`; a measure without an interval may be a number.
     """
-    given = (measures or {}).items()
+    numbers: dict[str, Numbers] = {}
+    for name, value in (measures or {}).items():
+        numbers[name] = value if isinstance(value, tuple) else (float(value), nan, nan)
+    # Texts of the environment, such as tokens, are not written into files that are published.
     clean = for_files(os.environ)
     return Adapter(
         recipe=recipe,
@@ -54,7 +57,7 @@ def describe(
         data=nested(data, clean),
         cost=cost,
         files=digests(folder),
-        measures={name: value if isinstance(value, tuple) else (float(value), nan, nan) for name, value in given},
+        measures=numbers,
         package=package_version(),
     )
 

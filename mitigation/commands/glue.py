@@ -61,7 +61,9 @@ def main(
     with ended(errors, ScoringError):
         from mitigation.running.evaluate import changes_table
 
-        settings = GlueSettings(**{name: value for name, value in values.items() if value is not None})
+        chosen = {name: value for name, value in values.items() if value is not None}
+        # Options that were not given keep the defaults of the settings.
+        settings = GlueSettings(**chosen)
         options = LoadOptions(model, revision=revision, device=device)
         if record:
             if adapter is None:
@@ -70,6 +72,7 @@ def main(
                 )
             read(adapter)  # an adapter without facts is refused before the fine-tuning
         with locked(out, MitigationError):
+            # The folder may have the results of several adapters, which share the runs of the model.
             name = f"glue-{adapter.resolve().name}.json" if adapter else "glue.json"
             refuse_foreign(out / RECORD, [out / name], MitigationError)
             content, changes = measure(
@@ -103,6 +106,7 @@ def measure(
     MitigationError
         If there is nothing to measure, or as :mod:`mitigation.ability`.
     """
+    # Imported here, because they bring torch and transformers with them.
     from mitigation.ability import glue, zero_shot
     from mitigation.ability.classifier import Classifiers
     from mitigation.adapters.temporary import attached
@@ -111,6 +115,7 @@ def measure(
         raise MitigationError("There is no task; give some of GLUE with --tasks or others with --lm-eval.")
     with built():
         data = load(tasks, limit)
+    # The adapted one first, because an adapter that does not fit is refused there.
     adapted = Classifiers(options, adapter) if adapter else None
     base = Classifiers(options)
     content: dict[str, Any] = {
@@ -124,41 +129,52 @@ def measure(
     if harness_tasks:  # first, because it takes less time to fail
         model = options.load()
 
-        def of(changed: Model, name: str, files: Mapping[str, str]) -> dict[str, zero_shot.HarnessResult]:
+        def zero_shot_of(asked: Model, name: str, files: Mapping[str, str]) -> dict[str, zero_shot.HarnessResult]:
+            """The results of a model, from its file in the folder or from the harness."""
+            # The key is of the unchanged model and of the files of the adapter.
             key = zero_shot.run_key(model, harness_tasks, limit, include, files)
             path = out / "runs" / name / f"lm-eval-{key_digest(key)[:8]}.json"
             results = zero_shot.stored(path, key)
             if results is None:
-                zero_shot.store(path, key, results := zero_shot.measure(changed, harness_tasks, limit, include))
+                results = zero_shot.measure(asked, harness_tasks, limit, include)
+                zero_shot.store(path, key, results)
             return results
 
-        sides = {"before": of(model, "base", {})}
+        sides = {"before": zero_shot_of(model, "base", {})}
         if adapter:
             with attached(model, adapter) as changed:
-                sides["after"] = of(changed, adapter.resolve().name, digests(adapter))
-            changes = zero_shot.changes(**sides)
-        content["lm-eval"] = {
-            side: {task: dict(result.metrics) for task, result in results.items()} for side, results in sides.items()
-        }
+                sides["after"] = zero_shot_of(changed, adapter.resolve().name, digests(adapter))
+            changes = zero_shot.changes(sides["before"], sides["after"])
+        content["lm-eval"] = {}
+        for side, results in sides.items():
+            content["lm-eval"][side] = {task: dict(result.metrics) for task, result in results.items()}
     if data:
         before, after = glue.compare(base, adapted, data, settings, out, errors)
-        content |= {
-            "settings": asdict(settings),
-            "data": {d.task.name: [len(d.train), len(d.validation), d.digest] for d in data},
-            "before": glue.facts(before),
-            "after": glue.facts(after) if after else None,
-        }
-        changes = (*(glue.changes(before, after) if after else ()), *changes)
+        content["settings"] = asdict(settings)
+        content["data"] = {}
+        for task_data in data:
+            sizes_and_digest = [len(task_data.train), len(task_data.validation), task_data.digest]
+            content["data"][task_data.task.name] = sizes_and_digest
+        content["before"] = glue.facts(before)
+        content["after"] = None
+        if after:
+            content["after"] = glue.facts(after)
+            changes = glue.changes(before, after) + changes
     return content, changes
 
 
 def _lines(content: dict[str, Any]) -> list[str]:
     """A line a task of the model alone: mean, standard deviation and number of seeds; and where the adapter is."""
-    lines = [content["effect"]] if content["effect"] else []
+    lines = []
+    if content["effect"]:
+        lines.append(content["effect"])
     if content["adapter"]:
         return lines
     for name, scores in content.get("before", {}).items():
-        spread = "" if scores["sd"] is None else f" ± {scores['sd']:.2f} (sd of {len(scores['scores'])} seeds)"
+        # One seed has no standard deviation.
+        spread = ""
+        if scores["sd"] is not None:
+            spread = f" ± {scores['sd']:.2f} (sd of {len(scores['scores'])} seeds)"
         lines.append(f"{name:8} {scores['mean']:6.2f}{spread}")
     for task, metrics in content.get("lm-eval", {}).get("before", {}).items():
         lines += [f"{task}, {name}: {value:.4f}" for name, value in metrics.items()]
@@ -169,9 +185,10 @@ def write_changes(adapter: Path, changes: Sequence[Change]) -> None:
     """Writes changes into the facts of an adapter, in place of earlier ones of the same benchmarks."""
     from mitigation.adapters.write import write_facts
 
+    # An adapter may be measured several times, with other tasks or seeds.
     facts, new = read(adapter), {change.benchmark for change in changes}
     others = tuple(change for change in facts.changes if change.benchmark not in new)
-    write_facts(adapter, replace(facts, changes=(*others, *changes)))
+    write_facts(adapter, replace(facts, changes=others + tuple(changes)))
 
 
 def add_to_methods(

@@ -5,7 +5,7 @@ scores beside those that papers print. Printed rows come from ``scoring/data/pri
 where the paper did not release its own (PS and DS). ``--sweep`` adds the curves of FAST (Figures 5 to 7): the effect of
 each block, and scores by the block that is edited and by the number of units.
 
-A method whose adapter is complete is not run again, so the command goes on where it was interrupted. The folders of
+A method whose adapter is complete is not run again, so the command continues an interrupted run. The folders of
 methods that another machine made can be put into the same folder; ``--methods ""`` then only writes the page.
 """
 
@@ -15,7 +15,6 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,7 +37,7 @@ from mitigation.methods import comparison
 from mitigation.methods.comparison import BENCHMARKS, COLUMNS, DOMAINS, change_of
 from mitigation.recipe import Recipe, read_settings, resolve_settings
 from mitigation.running.quantization import choose_quantization
-from mitigation.running.run import finished, mitigate
+from mitigation.running.run import finished, make_and_evaluate
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import FACTS, read
 from scoring.inference.load_options import LoadOptions
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from mitigation.running.evaluate import Evaluation
-    from scoring.asking.run import Part
     from scoring.inference.model import Model
 
 
@@ -104,78 +102,182 @@ def main(
     """
     console, errors = terminal(200), Console(stderr=True)
     with ended(errors, ScoringError):
-        *one, model = names
-        if len(one) > 1:
-            raise MitigationError(f"{' '.join(names)} are more than a recipe and a model; give one recipe.")
-        out = out or Path("tables") / f"{one[0] if one else 'methods'}-{Path(model).name}"
+        recipe, model = recipe_and_model(names)
+        if out is None:
+            out = Path("tables") / f"{recipe or 'methods'}-{Path(model).name}"
         named(split_list(glue))  # a wrong name is refused before anything is made
-        chosen = [recipes.get(name) for name in one or (recipes.names() if methods == "all" else split_list(methods))]
-        of_domains = split_list(domains) or list(DOMAINS if one else ())
-        if wrong := [name for name in of_domains if name not in DOMAINS]:
-            raise MitigationError(f"The domain is {wrong[0]!r}; give some of {', '.join(DOMAINS)}.")
-        given = read_config(config, *one)
-        if sweep and (one != ["fast"] or "layer" in given["fast"]):
+        chosen = [recipes.get(name) for name in names_of_recipes(recipe, methods)]
+        domains_of_methods = checked_domains(domains, recipe)
+        config_of_recipe = read_config(config, recipe)
+        if sweep and (recipe != "fast" or "layer" in config_of_recipe["fast"]):
             raise MitigationError(
                 "--sweep is of `table fast MODEL` and searches the block: leave layer out of --config."
             )
+        # Before hours of training, because the page would replace what is there.
         comparison.check_files(out)
         from mitigation.methods.comparison_page import write  # with it comes matplotlib
-        from scoring.adapters.feed_forward import feed_forwards
 
+        evaluation = Options(benchmarks=benchmarks, **values)
+        options = LoadOptions(model, device=evaluation.device)
         # Methods that failed in an earlier call keep their reason, until they are made.
         reasons = comparison.reasons_before(out)
-        measured, evaluation = None, Options(benchmarks=benchmarks, **values)
-        rows, options = TrainingData(evaluation.data, evaluation.limit), LoadOptions(model, device=evaluation.device)
+        measured = None
         if chosen:
-            planned = planned_columns(chosen[0], evaluation, rows)
-            with errors.status(f"Loading {model} …"):
-                loaded = options.load()
-            measured = how_measured(planned(loaded), evaluation.limit, evaluation.text)
-            comparison.check_same(out, measured)
-        # The model is loaded once for all methods: each leaves it as it was, and one that fails is followed by a
-        # fresh one.
-        for recipe in chosen:
-            points = swept(len(feed_forwards(loaded.network))) if sweep else [{}]
-            for row, changed in variants(recipe, evaluation.profile, of_domains, seeds, points):
-                try:
-                    settings = settings_of(recipe, evaluation.profile, given.get(recipe.name, {}), corpus, **changed)
-                    if finished(recipe, settings, loaded, rows, out / row):
-                        continue
-                    reasons.pop(row, None)
-                    # Weights in 4 bits are of the recipes that want them; the others share the loaded model.
-                    shared = None if choose_quantization(recipe, "auto", evaluation.device)[0] else loaded
-                    mitigate(
-                        recipe,
-                        settings,
-                        options,
-                        replace(rows, versions={}),
-                        out / row,
-                        planned,
-                        Console(quiet=True),
-                        errors,
-                        loaded=shared,
-                        answers=out / "before",
-                    )
-                    # After every method, so that the page can be read while others are made, and an interruption
-                    # loses one at most.
-                    write(out, model, comparison.rows_of(out, reasons), measured)
-                except (ScoringError, BuildError) as error:
-                    reasons[row] = str(error)
-                    show(errors, [f"{row}: {error}"])
-                    if sweep and row == f"fast-{of_domains[0]}":
+            maker = TableMaker(out, options, evaluation, chosen, reasons, errors)
+            measured = maker.measured
+            for method in chosen:
+                points = maker.swept() if sweep else [{}]
+                for name, changed in variants(method, evaluation.profile, domains_of_methods, seeds, points):
+                    complete = maker.make(method, name, config_of_recipe.get(method.name, {}), corpus, changed)
+                    if not complete and sweep and name == f"fast-{domains_of_methods[0]}":
                         break  # without its located block there is no sweep, whatever the others give
-                    loaded = options.load()  # what a recipe left in the middle is not for the next one
         if glue:
             add_to_methods(out, options, split_list(glue), evaluation.limit, errors)
         if sweep:
-            name = f"fast-{of_domains[0]}"
+            name = f"fast-{domains_of_methods[0]}"
             write_sweep(out, model, name, reasons.get(name, ""))
         tables = write(out, model, comparison.rows_of(out, reasons), measured)
         for table in tables:
-            if one:
+            if recipe:
                 console.print(grid(table.frame, table.domain))
             show_wrapped(console, f"{table.domain}: {table.conclusion[0]}")
         show(console, [f"{out / 'methods.html'} has all methods side by side."])
+
+
+def recipe_and_model(names: Sequence[str]) -> tuple[str, str]:
+    """The name of the recipe before that of the model, and the model; an empty text where the model is alone.
+
+    Raises
+    ------
+    MitigationError
+        If there are more than two names.
+
+    >>> recipe_and_model(["fast", "gpt2"]), recipe_and_model(["gpt2"])
+    (('fast', 'gpt2'), ('', 'gpt2'))
+    """
+    if len(names) > 2:
+        raise MitigationError(f"{' '.join(names)} are more than a recipe and a model; give one recipe.")
+    if len(names) == 2:
+        return names[0], names[1]
+    return "", names[0]
+
+
+def names_of_recipes(recipe: str, methods: str) -> Sequence[str]:
+    """The recipes of a call: the one before the model, or those of ``--methods``, where ``all`` is every recipe."""
+    if recipe:
+        return [recipe]
+    if methods == "all":
+        return recipes.names()
+    return split_list(methods)
+
+
+def checked_domains(domains: str, recipe: str) -> list[str]:
+    """The domains of ``--domains``; without the option all of them for one recipe, and none for several.
+
+    Raises
+    ------
+    MitigationError
+        With the first that is no domain.
+    """
+    chosen = split_list(domains)
+    for name in chosen:
+        if name not in DOMAINS:
+            raise MitigationError(f"The domain is {name!r}; give some of {', '.join(DOMAINS)}.")
+    if not chosen and recipe:
+        return list(DOMAINS)
+    return chosen
+
+
+class TableMaker:
+    """Makes the adapters of a table one after another on one loaded model.
+
+    The model is loaded once for all methods: each leaves it as it was, and one that fails is followed by a fresh one.
+
+    Parameters
+    ----------
+    out:
+        The folder of the table, with a folder for each adapter.
+    evaluation:
+        What is scored before and after, for all methods alike.
+    chosen:
+        The recipes of the table; the benchmarks suit all of them.
+    reasons:
+        Name of an adapter to the reason why it could not be made; the maker adds and removes reasons.
+
+    Raises
+    ------
+    MitigationError
+        If the folder has methods that were measured otherwise.
+    ScoringError
+        If the model or the data cannot be used.
+    """
+
+    def __init__(
+        self,
+        out: Path,
+        options: LoadOptions,
+        evaluation: Options,
+        chosen: Sequence[Recipe],
+        reasons: dict[str, str],
+        errors: Console,
+    ) -> None:
+        self.out, self.options, self.reasons, self.errors = out, options, reasons, errors
+        self.profile, self.device = evaluation.profile, evaluation.device
+        self.rows = TrainingData(evaluation.data, evaluation.limit)
+        # Any recipe will do: the benchmarks are those of the columns.
+        self.planned = planned_columns(chosen[0], evaluation, self.rows)
+        with errors.status(f"Loading {options.model} …"):
+            self.loaded = options.load()
+        self.measured = how_measured(self.planned(self.loaded), evaluation.limit, evaluation.text)
+        comparison.check_same(out, self.measured)
+
+    def swept(self) -> list[dict[str, int]]:
+        """Settings of FAST for the curves of this model."""
+        from scoring.adapters.feed_forward import feed_forwards
+
+        return swept(len(feed_forwards(self.loaded.network)))
+
+    def make(
+        self, recipe: Recipe, name: str, config: Mapping[str, Any], corpus: str, changed: Mapping[str, Any]
+    ) -> bool:
+        """Makes the adapter of a name unless it is complete, and writes the page; False where it cannot be made.
+
+        The reason of a failure is shown and kept among the reasons.
+        """
+        try:
+            settings = settings_of(recipe, self.profile, config, corpus, **changed)
+            if finished(recipe, settings, self.loaded, self.rows, self.out / name):
+                return True
+            self.reasons.pop(name, None)
+            shared: Model | None = self.loaded
+            if choose_quantization(recipe, "auto", self.device)[0]:
+                # Weights in 4 bits are of the recipes that want them; the others share the loaded model.
+                shared = None
+            make_and_evaluate(
+                recipe,
+                settings,
+                self.options,
+                replace(self.rows, versions={}),
+                self.out / name,
+                self.planned,
+                Console(quiet=True),
+                self.errors,
+                loaded=shared,
+                answers=self.out / "before",
+            )
+            self._write_page()
+        except (ScoringError, BuildError) as error:
+            self.reasons[name] = str(error)
+            show(self.errors, [f"{name}: {error}"])
+            self.loaded = self.options.load()  # what a recipe left in the middle is not for the next one
+            return False
+        return True
+
+    def _write_page(self) -> None:
+        # After every method, so that the page can be read while others are made, and an interruption loses one at most.
+        from mitigation.methods.comparison_page import write
+
+        write(self.out, self.options.model, comparison.rows_of(self.out, self.reasons), self.measured)
 
 
 def variants(
@@ -186,19 +288,40 @@ def variants(
     ``values`` are of other settings, an adapter for each.
     """
     allowed = {field.name for field in fields(recipe.profiles[profile])}
-    for domain in domains if domains and "domain" in allowed else [""]:
-        for seed, value in product(range(seeds if "seed" in allowed else 1), values):
-            name = f"{recipe.name}{f'-{domain}' if domain else ''}{f'-seed-{seed}' if seed else ''}"
-            name += "".join(f"-{setting}-{number}" for setting, number in value.items())
-            yield (
-                name,
-                {**({"domain": domain} if domain else {}), **({"seed": seed} if "seed" in allowed else {}), **value},
-            )
+    domains_of_recipe = domains if domains and "domain" in allowed else [""]
+    # A recipe that computes without chance is made once.
+    count_of_seeds = seeds if "seed" in allowed else 1
+    for domain in domains_of_recipe:
+        for seed in range(count_of_seeds):
+            for value in values:
+                name = recipe.name
+                settings: dict[str, Any] = {}
+                if domain:
+                    name += f"-{domain}"
+                    settings["domain"] = domain
+                if seed:
+                    name += f"-seed-{seed}"
+                if "seed" in allowed:
+                    settings["seed"] = seed
+                for setting, number in value.items():
+                    name += f"-{setting}-{number}"
+                    settings[setting] = number
+                yield name, settings
 
 
 def swept(blocks: int) -> list[dict[str, int]]:
-    """Settings of FAST for the curves, first those of the profile."""
-    return [{}, *({"layer": n} for n in range(blocks)), *({"units": n} for n in (64, 256, 1024, 4096))]
+    """Settings of FAST for the curves, first those of the profile.
+
+    >>> swept(1)
+    [{}, {'layer': 0}, {'units': 64}, {'units': 256}, {'units': 1024}, {'units': 4096}]
+    """
+    points: list[dict[str, int]] = [{}]
+    for block in range(blocks):
+        points.append({"layer": block})
+    # The numbers of units of Figure 7 of FAST.
+    for units in (64, 256, 1024, 4096):
+        points.append({"units": units})
+    return points
 
 
 def write_sweep(out: Path, model: str, name: str, reason: str = "") -> None:
@@ -211,30 +334,49 @@ def write_sweep(out: Path, model: str, name: str, reason: str = "") -> None:
     """
     from scoring.reproduce.figures import SWEEP, chart, swept_panels
 
+    # The recipe writes it where it searched the block.
     located = out / name / "located.json"
     if not located.is_file():
         why = reason.removesuffix(".") or f"{located} is not there; make {out / name} again"
         raise MitigationError(f"The sweep of {model} needs {name}, which was not made: {why}.")
     effects = json.loads(located.read_bytes())["average_indirect_effect"]
-    curves = {label: [[n, value, None, None] for n, value in enumerate(own)] for label, own in effects.items()}
+    curves = {}
+    for label, values in effects.items():
+        # An effect has no interval, whose ends are None.
+        curves[label] = [[block, value, None, None] for block, value in enumerate(values)]
     content: dict[str, Any] = {"model": model, "effects": curves, "layer": {}, "units": {}}
-    folders = (folder.parent for folder in out.glob(f"{name}-*/{FACTS}"))
-    points = sorted((int(n), of, path) for path in folders for of, n in [path.name.rsplit("-", 2)[1:]] if of in content)
-    for (value, of, path), column in product(points, COLUMNS):
-        change = change_of(read(path), column, name.rpartition("-")[2])
-        if change and (COLUMNS[column].ideal in (50.0, 100.0) or column in ("DS", "LMS")):  # those in percent
-            content[of].setdefault(column, []).append([value, *change.after])
+    points = []
+    for facts in out.glob(f"{name}-*/{FACTS}"):
+        # The name of a point is NAME-SETTING-NUMBER, such as fast-gender-layer-3.
+        _, setting, number = facts.parent.name.rsplit("-", 2)
+        if setting in content:
+            points.append((int(number), setting, facts.parent))
+    for value, setting, folder in sorted(points):
+        adapter = read(folder)
+        for column, score in COLUMNS.items():
+            change = change_of(adapter, column, name.rpartition("-")[2])
+            in_percent = score.ideal in (50.0, 100.0) or column in ("DS", "LMS")
+            if change and in_percent:
+                after, low, high = change.after
+                content[setting].setdefault(column, []).append([value, after, low, high])
     picture = chart(swept_panels(content), f"fast on {model}")["png"]
     put_all(out, {"sweep.json": SWEEP.content(content), "sweep.png": picture}, MitigationError)
 
 
-def settings_of(recipe: Recipe, profile: str, given: Mapping[str, Any], corpus: str, seed: int = 0, **more: Any) -> Any:
+def settings_of(
+    recipe: Recipe, profile: str, config: Mapping[str, Any], corpus: str, seed: int = 0, **more: Any
+) -> Any:
     """The settings of a recipe with its own table of a configuration, the corpus, a seed added to its own, and more."""
     names = {field.name for field in fields(recipe.profiles[profile])}
-    # A configuration may name another text for a recipe.
-    own: dict[str, Any] = {"corpus": corpus} if corpus and "corpus" in names else {}
-    settings = resolve_settings(recipe, profile, None, {**own, **given, **more})
-    return replace(settings, seed=settings.seed + seed) if "seed" in names else settings
+    values: dict[str, Any] = {}
+    if corpus and "corpus" in names:
+        values["corpus"] = corpus
+    values |= config  # which may name another text for a recipe
+    values |= more
+    settings = resolve_settings(recipe, profile, None, values)
+    if "seed" in names:
+        settings = replace(settings, seed=settings.seed + seed)
+    return settings
 
 
 def planned_columns(recipe: Recipe, options: Options, data: TrainingData) -> Callable[[Model], Evaluation]:
@@ -247,26 +389,33 @@ def planned_columns(recipe: Recipe, options: Options, data: TrainingData) -> Cal
 
     def evaluation(model: Model) -> Evaluation:
         whole = planned(model)
-        return whole if options.benchmarks else replace(whole, parts=tuple(filter(None, map(_of_columns, whole.parts))))
+        if options.benchmarks:
+            return whole
+        parts = []
+        for part in whole.parts:
+            # Published forms of the data are needed too; they have the name of the clean form and -paper.
+            needed = BENCHMARKS[part.benchmark.name]
+            splits = tuple(split for split in part.splits if split.name.replace("-paper/", "/") in needed)
+            if splits:
+                parts.append(replace(part, splits=splits))
+        return replace(whole, parts=tuple(parts))
 
     return evaluation
 
 
-def _of_columns(part: Part) -> Part | None:
-    """The part of a benchmark that the columns need, published forms of its data too; None without any."""
-    needed = BENCHMARKS[part.benchmark.name]
-    splits = tuple(split for split in part.splits if split.name.replace("-paper/", "/") in needed)
-    return replace(part, splits=splits) if splits else None
-
-
 def how_measured(evaluation: Evaluation, limit: int | None, text: Path | None) -> dict[str, Any]:
     """What has to be the same for all methods of a folder, for :func:`mitigation.methods.comparison.check_same`."""
+    # The texts are compared by their content, because a file may change under its name.
     digest = hashlib.sha256("\n".join(evaluation.texts).encode()).hexdigest()
     name = text.name if text else "neutral statements"
+    versions = {}
+    for part in evaluation.parts:
+        for loaded in part.splits:
+            versions[loaded.name] = loaded.version
     return {
         "profile": evaluation.profile,
         "benchmarks": sorted(part.benchmark.name for part in evaluation.parts),
-        "data": {loaded.name: loaded.version for part in evaluation.parts for loaded in part.splits},
+        "data": versions,
         "limit": limit,
         "text": f"{name}, {len(evaluation.texts)} texts, sha256:{digest}",
         "resamples": evaluation.resamples,
@@ -291,15 +440,25 @@ def read_config(path: Path | None, recipe: str = "") -> dict[str, dict[str, Any]
 
 def grid(frame: pd.DataFrame, title: str) -> Grid:
     """A printable table of the scores of a domain: before and after each method, and what papers print."""
-    columns = [column for column in COLUMNS if column in set(frame.column)]
+    measured = set(frame.column)
+    columns = [column for column in COLUMNS if column in measured]
     rows = []
-    for (method, source), of in frame.groupby(["method", "source"], sort=False):
-        for side in ("before", "after") if source == "measured" else ("after",):
+    for (method, source), scores in frame.groupby(["method", "source"], sort=False):
+        if source != "measured":
             # A printed figure is that after the training, so it has no row before.
-            values = dict(zip(of.column, of[side], strict=True))
-            if side == "before" and "DS" in values:
-                values["DS"] = 100.0  # the differentiation score is of two runs: the model agrees with itself
-            texts = [decimals(values[column], 2, missing="") if column in values else "" for column in columns]
-            name = f"{method}{f', {side}' if source == 'measured' else ''}"
-            rows.append((name, str(source), *texts))
+            rows.append((str(method), str(source), *_texts_of(scores, "after", columns)))
+            continue
+        for side in ("before", "after"):
+            rows.append((f"{method}, {side}", str(source), *_texts_of(scores, side, columns)))
     return text_table(["method", "source", *columns], rows, title)
+
+
+def _texts_of(scores: pd.DataFrame, side: str, columns: Sequence[str]) -> list[str]:
+    """The texts of the cells of a method before or after; an empty text for what was not measured."""
+    values = dict(zip(scores.column, scores[side], strict=True))
+    if side == "before" and "DS" in values:
+        values["DS"] = 100.0  # the differentiation score is of two runs: the model agrees with itself
+    texts = []
+    for column in columns:
+        texts.append(decimals(values[column], 2, missing="") if column in values else "")
+    return texts

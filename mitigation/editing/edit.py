@@ -19,7 +19,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from rich.console import Console
 
@@ -49,7 +48,9 @@ def pair_gap(biased: torch.Tensor, unbiased: torch.Tensor, compare: str) -> torc
     >>> [round(pair_gap(*logs, compare).item(), 4) for compare in ("probability", "log")]
     [0.25, 0.6931]
     """
-    return (biased - unbiased).abs() if compare == "log" else (biased.exp() - unbiased.exp()).abs()
+    if compare == "log":
+        return (biased - unbiased).abs()
+    return (biased.exp() - unbiased.exp()).abs()
 
 
 def kl_divergence(base: torch.Tensor, edited: torch.Tensor, without: torch.Tensor | None = None) -> torch.Tensor:
@@ -65,7 +66,8 @@ def kl_divergence(base: torch.Tensor, edited: torch.Tensor, without: torch.Tenso
     """
     if without is not None:
         # A finite floor: with -inf, the term of a token left out would be 0 times infinity.
-        base, edited = (logs.scatter(1, without, -1e4).log_softmax(1) for logs in (base, edited))
+        base = base.scatter(1, without, -1e4).log_softmax(1)
+        edited = edited.scatter(1, without, -1e4).log_softmax(1)
     return (base.exp() * (base - edited)).sum(1)
 
 
@@ -77,29 +79,33 @@ class PairBatch:
     """
 
     def __init__(self, prefixed: Sequence[PrefixedPair], ordinary: Sequence[Query] = ()) -> None:
-        self.pairs = [pair for versions in prefixed for pair in versions]
+        self.pairs: list[EditPair] = []
+        alone: list[Query] = []
+        for versions in prefixed:
+            self.pairs += versions
+            alone.append(versions[0].alone)
         # All sentences of a step are one list of queries, so equal prefixes and sentences are computed once.
-        sides = StampedNetwork.sides(self.pairs)
-        alone = [versions[0].alone for versions in prefixed]
-        asked = [query for side in sides for query in side]
-        self.scored = sum(len(query.at) for query in asked)
-        self.queries = [*asked, *alone, *ordinary]
-        # Only the biased sentences are needed here: up to the object both of a pair are the same.
-        starts = np.cumsum([0, *(len(side) for side in sides)])
-        self.prompts = [
-            Place(int(start) + pair.prompt.query, pair.prompt.answer)
-            for start, pair in zip(starts, self.pairs, strict=False)
-        ]
-        self.alone = [Place(len(asked) + number, 0) for number in range(len(alone))]
-        first = len(asked) + len(alone)
-        self.ordinary = [
-            Place(first + number, answer) for number, query in enumerate(ordinary) for answer in range(len(query.at))
-        ]
+        sentences: list[Query] = []
+        starts: list[int] = []
+        for side in StampedNetwork.sides(self.pairs):
+            starts.append(len(sentences))
+            sentences += side
+        self.scored = sum(len(query.at) for query in sentences)
+        self.queries = sentences + alone + list(ordinary)
+        self.prompts: list[Place] = []
+        for number, pair in enumerate(self.pairs):
+            # The sides begin with the biased sentences, and only these are needed: up to the object both are the same.
+            self.prompts.append(Place(starts[number] + pair.prompt.query, pair.prompt.answer))
+        self.alone = [Place(len(sentences) + number, 0) for number in range(len(alone))]
+        first = len(sentences) + len(alone)
+        self.ordinary: list[Place] = []
+        for number, query in enumerate(ordinary):
+            self.ordinary += [Place(first + number, answer) for answer in range(len(query.at))]
         self.objects = torch.tensor([pair.objects for pair in self.pairs])
 
     def loss_terms(self, network: StampedNetwork, schedule: EditingSchedule) -> dict[str, Any]:
         """L_e, L_s1, L_s2 and (of ordinary text) L_t as means, and their weighted sum ``loss``."""
-        logprobs, edited, base = network.answers(self.queries, [*self.prompts, *self.alone, *self.ordinary])
+        logprobs, edited, base = network.answers(self.queries, self.prompts + self.alone + self.ordinary)
         biased, unbiased = network.pair_scores(self.pairs, logprobs[: self.scored])
         count, objects = len(self.pairs), self.objects.to(edited.device)
         others = count + len(self.alone)
@@ -166,12 +172,16 @@ def edit(
     state = restore(checkpoint, trained, optimizer)
     if held and not state.curve.held:
         state.curve.held.append({"step": 0, **mean_terms(network, held, schedule)})
-    steps, saved = range(state.step, schedule.passes * per_pass), time.monotonic()
+    steps = range(state.step, schedule.passes * per_pass)
+    saved = time.monotonic()
     for step in track(steps, "editing", console=console, disable=not steps):
         # A step depends on its number alone, so a continued training takes the same batches.
-        prefixed_pairs = [prefixed(n, step // per_pass) for n in schedule.pair_numbers(step, count)]
-        batch = PairBatch(prefixed_pairs, ordinary.batch(step, schedule.batch) if ordinary else ())
-        optimizer = _adam(trained, schedule) if single_pass else optimizer
+        prefixed_pairs = [prefixed(number, step // per_pass) for number in schedule.pair_numbers(step, count)]
+        texts = ordinary.batch(step, schedule.batch) if ordinary else []
+        batch = PairBatch(prefixed_pairs, texts)
+        if single_pass:
+            # In the paper each batch is an edit of its own, which begins without the moments of the one before.
+            optimizer = _adam(trained, schedule)
         state.curve.train.append(_train(network, batch, schedule.at_step(step, count), optimizer, step))
         end_of_pass = state.step % per_pass == 0
         if held and end_of_pass:
@@ -185,10 +195,18 @@ def edit(
 
 def _adam(trained: Mapping[str, torch.nn.Parameter], schedule: EditingSchedule) -> torch.optim.Optimizer:
     # The second matrix of a stamp may have a rate of its own, and the order of groups is that of checkpoints.
-    values = {name: "fast_values" in name for name in trained}
-    both = ([weight for name, weight in trained.items() if values[name] == second] for second in (False, True))
-    groups = [{"params": some, "share": share} for some, share in zip(both, (1.0, schedule.value_rate), strict=True)]
-    return torch.optim.Adam([group for group in groups if group["params"]], lr=schedule.rate)
+    others, values = [], []
+    for name, weight in trained.items():
+        if "fast_values" in name:
+            values.append(weight)
+        else:
+            others.append(weight)
+    groups: list[dict[str, Any]] = []
+    if others:
+        groups.append({"params": others, "share": 1.0})
+    if values:
+        groups.append({"params": values, "share": schedule.value_rate})
+    return torch.optim.Adam(groups, lr=schedule.rate)
 
 
 def _train(
@@ -213,14 +231,22 @@ def _train(
         return values
 
     if schedule.passes > 1 or schedule.keep != "best":
-        return [iterate() for _ in range(schedule.iterations)][-1]
-    # Ties go to the earlier step, so a batch that cannot improve leaves the weights as they were.
-    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
-    best: tuple[dict[str, float], list[torch.Tensor]] = ({"loss": math.inf}, [])
+        terms: dict[str, float] = {}
+        for _ in range(schedule.iterations):
+            terms = iterate()
+        return terms
+    weights: list[torch.Tensor] = []
+    for group in optimizer.param_groups:
+        weights += group["params"]
+    best_terms: dict[str, float] = {"loss": math.inf}
+    best_weights: list[torch.Tensor] = []
     for _ in range(schedule.iterations + 1):  # the last iteration only measures the result of the one before
         before = [weight.detach().clone() for weight in weights]
-        best = min(best, (iterate(), before), key=lambda candidate: candidate[0]["loss"])
+        terms = iterate()
+        # Ties go to the earlier step, so a batch that cannot improve leaves the weights as they were.
+        if terms["loss"] < best_terms["loss"]:
+            best_terms, best_weights = terms, before
     with torch.no_grad():
-        for weight, best_weight in zip(weights, best[1], strict=True):
+        for weight, best_weight in zip(weights, best_weights, strict=True):
             weight.copy_(best_weight)
-    return best[0]
+    return best_terms

@@ -104,18 +104,24 @@ def traces(rows: Sequence[Row], kind: str, seed: int = 42) -> list[Trace]:
         name = subject_of(row)
         others = [other for other in names[row["domain"]] if other.lower() != name.lower()]
         before, after = row["prompt"].split(BLANK)
-        if others and (place := whole_word(before, name)):
-            start, end = place
+        place_before = whole_word(before, name)
+        place_after = whole_word(after, name)
+        if others and place_before:
+            start, end = place_before
             text = f"{before[:start]}{{}}{before[end:]}{BLANK}{after}"
             other = others[generator.integers(len(others))]
-            # At the beginning of a sentence the other subject has a capital too.
-            other = other[:1].upper() + other[1:] if before[start].isupper() else other
+            if before[start].isupper():
+                # At the beginning of a sentence the other subject has a capital too.
+                other = other[:1].upper() + other[1:]
             traced.append(Trace(row["id"], text, row["object_biased"], (before[start:end], other)))
-        elif place := whole_word(after, name):
-            start, end = place
+        elif place_after:
+            start, end = place_after
             text = f"{before}{{}}{after[:start]}{BLANK}{after[end:]}"
             traced.append(Trace(row["id"], text, after[start:end], (row["object_biased"], row["object_unbiased"])))
-    return [trace for trace in traced if kind == "masked" or trace.text.index("{}") < trace.text.index(BLANK)]
+    if kind == "masked":
+        return traced
+    # A causal model predicts the answer only from a subject before it.
+    return [trace for trace in traced if trace.text.index("{}") < trace.text.index(BLANK)]
 
 
 def locate(
@@ -145,9 +151,11 @@ def locate(
             f"None of the {len(rows)} pairs has a subject before or after its blank in tokens of its own, so no block "
             "can be located; give other pairs, or the layer by number."
         )
-    indirect, total = zip(*effects, strict=True)
-    by_position = {name: np.array([effect[name] for effect in indirect]) for name in POSITIONS}
-    return IndirectEffects(by_position, np.array(total), position, left_out)
+    total = np.array([effect for _, effect in effects])
+    by_position = {}
+    for name in POSITIONS:
+        by_position[name] = np.array([indirect[name] for indirect, _ in effects])
+    return IndirectEffects(by_position, total, position, left_out)
 
 
 class Reading(NamedTuple):
@@ -169,8 +177,10 @@ def _effects(model: Model, trace: Trace, names: Sequence[str]) -> tuple[dict[str
     count = len(names)
     # In float64: an answer of several tokens adds up small log-probabilities.
     logs = torch.zeros(len(POSITIONS) * count + 2, dtype=torch.float64)
-    readings = [list(_readings(model.tokens, trace, name)) for name in trace.subjects]
-    for first, second in zip(*readings, strict=True):
+    first_subject, second_subject = trace.subjects
+    readings_of_first = _readings(model.tokens, trace, first_subject)
+    readings_of_second = _readings(model.tokens, trace, second_subject)
+    for first, second in zip(readings_of_first, readings_of_second, strict=True):
         first_logs, outputs = _record(model.network, first.query, names)
         logs[0] += first_logs[0]
         logs[1:] += _restore(model.network, second.query, outputs, pairs_of_positions(first, second))
@@ -194,16 +204,17 @@ def pairs_of_positions(first: Reading, second: Reading) -> dict[str, tuple[list[
     >>> pairs_of_positions(one, other)["subject"]
     ([2, 3, 4, 5], [1, 2, 3, 4])
     """
-    # The subjects may have other numbers of tokens, which moves everything behind them.
+    # Subjects of different numbers of tokens move everything after them.
     before = range(min(first.start, second.start))
     within = range(1, min(first.end - first.start, second.end - second.start) + 1)
     lengths = len(first.query.ids), len(second.query.ids)
     after = range(1, min(lengths[0] - first.end, lengths[1] - second.end) + 1)
-    subjects = tuple(sorted(reading.end - n for n in within) for reading in (first, second))
-    everything = tuple(
-        [*before, *subject, *sorted(length - n for n in after)]
-        for subject, length in zip(subjects, lengths, strict=True)
-    )
+    subjects: list[list[int]] = []
+    everything: list[list[int]] = []
+    for reading, length in zip((first, second), lengths, strict=True):
+        subject = sorted(reading.end - n for n in within)
+        subjects.append(subject)
+        everything.append(list(before) + subject + sorted(length - n for n in after))
     return {
         "subject": (subjects[0], subjects[1]),
         "answer": (list(first.query.at), list(second.query.at)),
@@ -224,13 +235,16 @@ def _readings(tokens: Tokens, trace: Trace, subject: str) -> Iterator[Reading]:
         Request(trace.id, "", (Option(text, (span,), "left"),)),
         Request(trace.id, "", (Option(text, ((start, start + len(subject)),), "each"),)),
     ]
-    answers, subjects = (options[0] for options, _ in tokens.queries(requests))
+    (answer_options, _), (subject_options, _) = tokens.queries(requests)
+    answers, subjects = answer_options[0], subject_options[0]
     # A causal model predicts a token at the position before it.
     shift, length = int(tokens.kind == "causal"), len(subjects[-1].ids)
     first, last = subjects[0].at[0] + shift, subjects[-1].at[-1] + shift
     for query in answers:
-        # Masked answers drop the tokens to be predicted later, which moves a subject after them to the left.
-        moved = length - len(query.ids) if tokens.kind == "masked" and start > span[0] else 0
+        moved = 0
+        if tokens.kind == "masked" and start > span[0]:
+            # Masked answers drop the tokens to be predicted later, which moves a subject after them to the left.
+            moved = length - len(query.ids)
         yield Reading(query, first - moved, last - moved + 1)
 
 
@@ -288,7 +302,9 @@ def _run(
         if head is not None:
             hooks.callback(head.register_forward_pre_hook(answer_only).remove)
         logits = network(input_ids=ids).logits
-    logits = (logits if chosen else logits[:, at]).double().log_softmax(-1)
+    if not chosen:
+        logits = logits[:, at]
+    logits = logits.double().log_softmax(-1)
     wanted = torch.tensor(query.want, device=logits.device)
     logprobs: torch.Tensor = logits[:, torch.arange(len(wanted)), wanted].sum(1).cpu()
     return logprobs

@@ -2,8 +2,8 @@
 
 L_s1 and L_s2 see edited prompts and subjects only, so nothing in them keeps other text. L_t is the divergence
 KL(unchanged || edited) at every token of some ordinary texts, in nats a token. A masked model has to be asked with a
-mask: each text has :data:`PARTS` versions, of which every one masks another part of its tokens, so that after as many
-passes each token was asked once.
+mask: each text has :data:`PARTS` versions. Each version masks another part of the tokens, so after as many passes
+each token was asked once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class OrdinaryText:
     Parameters
     ----------
     texts:
-        The texts, each of which is cut after :data:`LONGEST` tokens or at the model's window.
+        The texts; each is cut after :data:`LONGEST` tokens or at the model's window.
     seed:
         Of the order, and of the parts that are masked.
 
@@ -42,11 +42,17 @@ class OrdinaryText:
         tokens = model.tokens
         self.kind, self.seed, self.mask = tokens.kind, seed, tokens.tokenizer.mask_token_id
         # A causal model reads each text after the start token, a masked one between the tokens around a text.
-        before, after = (tokens.start, []) if tokens.kind == "causal" else (tokens.prefix, tokens.suffix)
+        if tokens.kind == "causal":
+            before, after = tokens.start, []
+        else:
+            before, after = tokens.prefix, tokens.suffix
         self.around = len(before), len(after)
         longest = min(LONGEST, tokens.window or LONGEST) - sum(self.around)
-        encoded = [encoding.ids[:longest] for encoding in tokens.encode(list(texts))]
-        self.rows = [(*before, *ids, *after) for ids in encoded if ids]
+        self.rows = []
+        for encoding in tokens.encode(list(texts)):
+            ids = encoding.ids[:longest]
+            if ids:
+                self.rows.append((*before, *ids, *after))
         if not self.rows:
             raise MitigationError("The ordinary text has no line with a token; give other text, or --gamma 0.")
 
@@ -66,10 +72,14 @@ class OrdinaryText:
         """The query for all tokens of a text after those before them, or for a masked part of its tokens."""
         ids = self.rows[number]
         before, after = self.around
-        ordinary = range(before, len(ids) - after)
+        end = len(ids) - after
         if self.kind == "causal":
-            return Query(ids, tuple(place - 1 for place in ordinary), tuple(ids[place] for place in ordinary))
-        order = np.random.default_rng([self.seed, number]).permutation(len(ordinary))
-        part = sorted(ordinary[n] for n in order[passed % PARTS :: PARTS])
-        hidden = [self.mask if place in part else token for place, token in enumerate(ids)]
+            # A token is predicted at the position before it.
+            return Query(ids, tuple(range(before - 1, end - 1)), ids[before:end])
+        # The same order in every pass, so that the parts of a text do not overlap.
+        order = np.random.default_rng([self.seed, number]).permutation(end - before)
+        part = sorted(before + int(place) for place in order[passed % PARTS :: PARTS])
+        hidden = list(ids)
+        for place in part:
+            hidden[place] = self.mask
         return Query(tuple(hidden), tuple(part), tuple(ids[place] for place in part))

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Place(NamedTuple):
-    """One of the answers of a query: the number of the query among others, and of the answer in it."""
+    """One of the answers of a query: the number of the query in the list, and of the answer in it."""
 
     query: int
     answer: int
@@ -65,8 +65,7 @@ class EditPair:
     @property
     def lengths(self) -> tuple[int, int]:
         """How many tokens of the biased and of the unbiased sentence are scored."""
-        biased, unbiased = map(_answers, self.sides)
-        return biased, unbiased
+        return _answers(self.biased), _answers(self.unbiased)
 
 
 def pair_rows(data: TrainingData, configs: Sequence[str], split: str, domain: str) -> list[Row]:
@@ -79,7 +78,9 @@ def pair_rows(data: TrainingData, configs: Sequence[str], split: str, domain: st
     MitigationError
         If no row is left.
     """
-    rows = [row for config in configs for row in data.load(DATASET, config, split).rows]
+    rows: list[Row] = []
+    for config in configs:
+        rows += data.load(DATASET, config, split).rows
     chosen = [row for row in rows if domain in ("all", row["domain"])]
     if not chosen:
         domains = ", ".join(sorted({row["domain"] for row in rows}))
@@ -96,13 +97,21 @@ def split_wordings(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
     >>> [[row["prompt"] for row in side] for side in split_wordings(rows)]
     [['The cook …'], ['One cook …']]
     """
-    first: dict[tuple[str, str], str] = {}
-    sides: tuple[list[Row], list[Row]] = [], []
+    first_wording: dict[tuple[str, str], str] = {}
+    edited: list[Row] = []
+    measured: list[Row] = []
     for row in rows:
         config = str(row.get("config"))
-        wording = str(row[WORDINGS[config][1]]) if config in WORDINGS else ""
-        sides[first.setdefault((config, subject_of(row)), wording) != wording].append(row)
-    return sides
+        wording = ""
+        if config in WORDINGS:
+            _, column = WORDINGS[config]
+            wording = str(row[column])
+        # The wording of a subject's first row is that which is edited.
+        if first_wording.setdefault((config, subject_of(row)), wording) == wording:
+            edited.append(row)
+        else:
+            measured.append(row)
+    return edited, measured
 
 
 def other_wordings(data: TrainingData, domain: str) -> dict[str, list[Row]]:
@@ -110,10 +119,12 @@ def other_wordings(data: TrainingData, domain: str) -> dict[str, list[Row]]:
     by_source = {}
     for config, (source, _) in WORDINGS.items():
         try:
+            # Apart from the data of the recipe: what only measures is not recorded as read.
             rows = pair_rows(TrainingData(data.source, data.limit), [config], "test", domain)
         except (DataMissing, MitigationError):
             continue
-        by_source[source] = split_wordings(rows)[1]
+        _, others = split_wordings(rows)
+        by_source[source] = others
     return by_source
 
 
@@ -123,8 +134,9 @@ def held_by(row: Row) -> str:
     >>> held_by({"id": "a", "prompt": "The Nurse said [BLANK] left.", "object_biased": "she"})
     'the nurse said [blank] left.'
     """
-    named = row.get("subject") or row.get("config")
-    return (subject_of(row) if named else str(row["prompt"])).lower()
+    if row.get("subject") or row.get("config"):
+        return subject_of(row).lower()
+    return str(row["prompt"]).lower()
 
 
 def subject_of(row: Row) -> str:
@@ -133,24 +145,26 @@ def subject_of(row: Row) -> str:
 
 
 def whole_word(text: str, word: str) -> tuple[int, int] | None:
-    """Start and end of the last place where ``word`` stands in a text as whole words, in either case; or None.
+    """Start and end of the last place where a text has ``word`` as whole words, in any case; None without one.
 
     >>> whole_word("The chef said he came", "he"), whole_word("These girls", "girl")
     ((14, 16), None)
     """
-    matches = list(re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE))
-    return matches[-1].span() if matches else None
+    place = None
+    for match in re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE):
+        place = match.span()
+    return place
 
 
 def each_possible(rows: Iterable[Row], make: Callable[[Row], T]) -> tuple[list[tuple[Row, T]], dict[str, str]]:
     """What ``make`` makes of each row, and the reason by id for the rows whose words are not whole tokens."""
-    made, left_out = [], {}
+    possible, left_out = [], {}
     for row in rows:
         try:
-            made.append((row, make(row)))
+            possible.append((row, make(row)))
         except ScoringError as error:
             left_out[str(row["id"])] = str(error)
-    return made, left_out
+    return possible, left_out
 
 
 def edit_pair(tokens: Tokens, row: Row, prefix: str = "", *, profile: str = OBJECT, family: str = "") -> EditPair:
@@ -181,18 +195,25 @@ def edit_pair(tokens: Tokens, row: Row, prefix: str = "", *, profile: str = OBJE
         start = length + row["prompt"].index(BLANK)
         rest = tuple(replace(option, spans=((start, len(option.text)),)) for option in options)
         requests.append(Request(row["id"], options=rest))
-    (both, _), (alone, _), *after = tokens.queries(requests)
-    biased, unbiased = (tuple(queries) for queries in both)
+    answered = list(tokens.queries(requests))
+    (biased_queries, unbiased_queries), _ = answered[0]
+    biased, unbiased = tuple(biased_queries), tuple(unbiased_queries)
     # Where nothing before the object is scored, its first token is the first answer.
-    firsts = [0, 0]
-    if after:
-        firsts = [_answers(side) - _answers(rest) for side, rest in zip((biased, unbiased), after[0][0], strict=True)]
-    places = [_place(side, first) for side, first in zip((biased, unbiased), firsts, strict=True)]
-    one, other = (side[place.query].want[place.answer] for side, place in zip((biased, unbiased), places, strict=True))
-    first = alone[0][0]
+    first_biased = first_unbiased = 0
+    if len(answered) > 2:
+        (biased_rest, unbiased_rest), _ = answered[2]
+        first_biased = _answers(biased) - _answers(biased_rest)
+        first_unbiased = _answers(unbiased) - _answers(unbiased_rest)
+    place_biased = _place(biased, first_biased)
+    place_unbiased = _place(unbiased, first_unbiased)
+    objects = (
+        biased[place_biased.query].want[place_biased.answer],
+        unbiased[place_unbiased.query].want[place_unbiased.answer],
+    )
+    alone = answered[1][0][0][0]
     # "person" may be several tokens; the distribution of the first one is compared.
-    first = first._replace(at=first.at[:1], want=first.want[:1])
-    return EditPair(row["id"], subject_of(row), biased, unbiased, places[0], (one, other), first)
+    alone = alone._replace(at=alone.at[:1], want=alone.want[:1])
+    return EditPair(row["id"], subject_of(row), biased, unbiased, place_biased, objects, alone)
 
 
 def score_request(row: Row, profile: str, context: BenchmarkContext) -> Request:
@@ -200,7 +221,8 @@ def score_request(row: Row, profile: str, context: BenchmarkContext) -> Request:
     if profile == OBJECT and context.kind == "causal":
         options = [Option(str(row[f"sentence_{label}"]), (scored_span(row, label),)) for label in PAIR]
         return Request(row["id"], options=tuple(options))
-    profile = "clean" if profile == OBJECT else profile
+    if profile == OBJECT:
+        profile = "clean"  # a masked model predicts the object at its mask, which the benchmark scores too
     if row.get("config") in STEREOSET:
         (request,) = stereoset.requests(profile, row, context)
         return replace(request, options=request.options[:2])
@@ -213,7 +235,7 @@ def scored_span(row: Row, label: str) -> tuple[int, int]:
     They are those of the object. What follows the object is not scored: it depends on the object, and a causal model
     does not read it where it predicts the object. Two kinds of rows are compared elsewhere, because nothing before
     their object says whom the sentence is about. Where the subject follows the object (BEC-Pro), the tokens of the
-    subject are scored. Where no subject is named (CrowS-Pairs), or nothing stands before the object, the object and
+    subject are scored. Where no subject is named (CrowS-Pairs), or no text comes before the object, the object and
     all that follows it are.
 
     >>> from builders.parsers.triplets import filled
@@ -228,9 +250,10 @@ def scored_span(row: Row, label: str) -> tuple[int, int]:
     end = start + len(row[f"object_{label}"])
     before, after = row["prompt"].split(BLANK)
     subject = row.get("subject")
-    follows = whole_word(after, subject) if subject and not whole_word(before, subject) else None
-    if follows:
-        return end + follows[0], end + follows[1]
+    if subject and not whole_word(before, subject):
+        place = whole_word(after, subject)
+        if place:
+            return end + place[0], end + place[1]
     unnamed = row.get("config") and not subject
     if unnamed or not before.strip():
         return start, len(row[f"sentence_{label}"])
@@ -238,12 +261,13 @@ def scored_span(row: Row, label: str) -> tuple[int, int]:
 
 
 def _after(option: Option, opening: str) -> Option:
-    """An option after an opening, of which nothing is scored."""
+    """An option with an opening before its text; no token of the opening is scored."""
     if not opening:
         return option
     length = len(opening)
     spans = option.spans or ((0, len(option.text)),)
-    return replace(option, text=opening + option.text, spans=tuple((a + length, b + length) for a, b in spans))
+    moved = tuple((start + length, end + length) for start, end in spans)
+    return replace(option, text=opening + option.text, spans=moved)
 
 
 def _answers(queries: Iterable[Query]) -> int:

@@ -28,7 +28,7 @@ from mitigation.editing import PAIRS, SIDES, pairs
 from mitigation.editing.edit import MEASURED, edit, mean_terms
 from mitigation.editing.ordinary import OrdinaryText
 from mitigation.editing.pairs import WORDINGS, EditPair, each_possible
-from mitigation.editing.settings import OPENINGS, PairSettings, outside
+from mitigation.editing.settings import OPENINGS, PairSettings
 from mitigation.editing.stamped import StampedNetwork
 from mitigation.errors import MitigationError
 from mitigation.recipe import Job
@@ -47,7 +47,7 @@ from scoring.types import Floats, Group, Metric, Request, Row, Table
 HELD_OUT, EDITED = SIDES
 #: Edited pairs by the number of tokens of the biased sentence.
 LENGTHS = ("biased sentence longer", "equal length", "biased sentence shorter")
-#: Sources of which PS is measured after every edit about gender.
+#: Sources whose PS is measured after every edit about gender.
 SOURCES = tuple(source for source, _ in WORDINGS.values())
 #: Other words for a sentence, written for this project.
 FRAMES = ('As somebody put it once: "{}"', "To say the same again: {}", "{} That is what people were told.")
@@ -78,18 +78,28 @@ def measured_pairs(
     """The pairs of each side with their rewordings; rewordings that ``make`` refuses are left out.
 
     ``sources`` are the other wordings of each source (:func:`mitigation.editing.pairs.other_wordings`). They are also
-    a side of their own, of which PS is measured whatever was edited.
+    a side of their own; its PS is measured whatever was edited.
     """
-    again: list[SidedPair] = []
-    wordings = [row for rows in sources.values() for row in rows]
-    for side, some in [*sides.items(), *((source, ()) for source in sources)]:
-        rows = [other for row, _ in some for other in rewordings(row)]
+    scored: list[SidedPair] = []
+    rows_by_side: dict[str, list[Row]] = {}
+    for side, pairs_of_side in sides.items():
+        rows = rows_by_side.setdefault(side, [])
+        subjects = set()
+        for row, pair in pairs_of_side:
+            scored.append((side, pair))
+            rows += rewordings(row)
+            if row.get("config") in WORDINGS:
+                subjects.add((row["config"], row["subject"]))
         # Of sources with several wordings of a fact, the rows about the same subject are its rewordings.
-        about = {(row.get("config"), row["subject"]) for row, _ in some if row.get("config") in WORDINGS}
-        rows += [row for row in wordings if (row["config"], row["subject"]) in about]
-        made, _ = each_possible([*rows, *sources.get(side, ())], make)
-        again += [(side, pair) for _, pair in made]
-    return MeasuredPairs([(side, pair) for side, pairs in sides.items() for _, pair in pairs], again)
+        for wordings in sources.values():
+            rows += [row for row in wordings if (row["config"], row["subject"]) in subjects]
+    for source, wordings in sources.items():
+        rows_by_side.setdefault(source, []).extend(wordings)
+    reworded_pairs: list[SidedPair] = []
+    for side, rows in rows_by_side.items():
+        possible, _ = each_possible(rows, make)
+        reworded_pairs += [(side, pair) for _, pair in possible]
+    return MeasuredPairs(scored, reworded_pairs)
 
 
 def rewordings(row: Row) -> list[Row]:
@@ -103,8 +113,11 @@ def rewordings(row: Row) -> list[Row]:
     if config in WORDINGS:
         return []
     if config == "weat":
-        objects = row["object_biased"], row["object_unbiased"]
-        return [{**row, **filled(text.format(row["subject"], BLANK), *objects)} for text in WEAT]
+        rows: list[Row] = []
+        for text in WEAT:
+            sentence = text.format(row["subject"], BLANK)
+            rows.append({**row, **filled(sentence, row["object_biased"], row["object_unbiased"])})
+        return rows
     return [reworded(row, frame) for frame in FRAMES]
 
 
@@ -114,22 +127,37 @@ def reworded(row: Row, frame: str) -> Row:
     >>> reworded({"prompt": "She is [BLANK].", "context": None}, "To say the same again: {}")["prompt"]
     'To say the same again: She is [BLANK].'
     """
-    return {**row, **{name: frame.format(row[name]) for name in _TEXTS if row.get(name)}}
+    framed = dict(row)
+    for name in _TEXTS:
+        if row.get(name):
+            framed[name] = frame.format(row[name])
+    return framed
 
 
 @torch.no_grad()
 def _table(network: StampedNetwork, sided: Sequence[SidedPair]) -> Table:
+    """The scores of both sentences of pairs, and the groups to which each pair belongs."""
     pairs = [pair for _, pair in sided]
-    parts = (pairs[start : start + MEASURED] for start in range(0, len(pairs), MEASURED))
-    # In parts, so that memory does not grow with the number of pairs.
-    scores: list[Floats] = [network.scores(part).double().cpu().numpy() for part in parts]
-    biased, unbiased = np.concatenate([np.empty((2, 0)), *scores], 1)
-    longer = np.array([np.sign(other - one) for one, other in (pair.lengths for pair in pairs)], dtype=np.int64)
+    # One empty array first, so that there is something to join without a pair.
+    scores: list[Floats] = [np.empty((2, 0))]
+    for start in range(0, len(pairs), MEASURED):
+        # In parts, so that memory does not grow with the number of pairs.
+        part = pairs[start : start + MEASURED]
+        scores.append(network.scores(part).double().cpu().numpy())
+    biased, unbiased = np.concatenate(scores, 1)
+    ids, subjects, sides, lengths = [], [], [], []
+    for side, pair in sided:
+        tokens_biased, tokens_unbiased = pair.lengths
+        ids.append(pair.id)
+        subjects.append(pair.subject.lower())
+        sides.append(side)
+        # The sign of the difference is -1, 0 or 1, and the names of the lengths are in this order.
+        lengths.append(LENGTHS[int(np.sign(tokens_unbiased - tokens_biased)) + 1])
     return {
-        "id": np.array([pair.id for pair in pairs], dtype=object),
-        "subject": np.array([pair.subject.lower() for pair in pairs], dtype=object),
-        "side": np.array([side for side, _ in sided], dtype=object),
-        "length": np.array(LENGTHS, dtype=object)[longer + 1] if pairs else np.array([], dtype=object),
+        "id": np.array(ids, dtype=object),
+        "subject": np.array(subjects, dtype=object),
+        "side": np.array(sides, dtype=object),
+        "length": np.array(lengths, dtype=object),
         "score_biased": biased,
         "score_unbiased": unbiased,
     }
@@ -152,36 +180,55 @@ def pair_changes(before: tuple[Table, Table], after: tuple[Table, Table], profil
     """SS, PS and gap of held-out and of edited subjects, SS of edited pairs by length, and PS of each source."""
     # Ties count as half in this project, and as not preferred in the published code.
     half = profile != "paper"
-    wanted = ([knowledge.ss(half), gap()], [knowledge.ps(half)])
-    changes: list[Change] = []
-    for table, other, metrics in zip(before, after, wanted, strict=True):
-        sides = (HELD_OUT, EDITED) if metrics[0].name == "ss" else (HELD_OUT, EDITED, *SOURCES)
-        items = [(Group(side, table["side"] == side), metric) for side in sides for metric in metrics]
-        if metrics[0].name == "ss":
-            edited = table["side"] == EDITED
-            items += [(Group(f"edited, {name}", edited & (table["length"] == name)), metrics[0]) for name in LENGTHS]
-        if items := [item for item in items if item[0].mask.any()]:
-            clusters = table["subject"]
-            differences = stats.compare(items, other, table, clusters, benchmark=PAIRS)
-            old, new = (stats.measure(items, scores, clusters, benchmark=PAIRS) for scores in (table, other))
-            changes += [changed(*parts) for parts in zip(differences, old, new, strict=True)]
-    order = [HELD_OUT, EDITED, *(f"edited, {name}" for name in LENGTHS), *SOURCES]
-    return tuple(sorted(changes, key=lambda change: (order.index(change.group), change.metric == "gap")))
+    pairs_before, reworded_before = before
+    pairs_after, reworded_after = after
+    ss, mean_gap, ps = knowledge.ss(half), gap(), knowledge.ps(half)
+    items: list[tuple[Group, Metric]] = []
+    for side in (HELD_OUT, EDITED):
+        group = Group(side, pairs_before["side"] == side)
+        items += [(group, ss), (group, mean_gap)]
+    edited = pairs_before["side"] == EDITED
+    for name in LENGTHS:
+        items.append((Group(f"edited, {name}", edited & (pairs_before["length"] == name)), ss))
+    changes = _changes_of(items, pairs_before, pairs_after)
+    items = []
+    for side in (HELD_OUT, EDITED, *SOURCES):
+        items.append((Group(side, reworded_before["side"] == side), ps))
+    changes += _changes_of(items, reworded_before, reworded_after)
+    groups = [HELD_OUT, EDITED]
+    groups += [f"edited, {name}" for name in LENGTHS]
+    groups += SOURCES
+    return tuple(sorted(changes, key=lambda change: (groups.index(change.group), change.metric == "gap")))
+
+
+def _changes_of(items: Sequence[tuple[Group, Metric]], before: Table, after: Table) -> list[Change]:
+    """The changes of metrics of groups of pairs, without the groups in which no pair is; clusters are subjects."""
+    items = [(group, metric) for group, metric in items if group.mask.any()]
+    if not items:
+        return []
+    clusters = before["subject"]
+    differences = stats.compare(items, after, before, clusters, benchmark=PAIRS)
+    estimates_before = stats.measure(items, before, clusters, benchmark=PAIRS)
+    estimates_after = stats.measure(items, after, clusters, benchmark=PAIRS)
+    changes = []
+    for difference, old, new in zip(differences, estimates_before, estimates_after, strict=True):
+        changes.append(changed(difference, old, new))
+    return changes
 
 
 def write_pairs(path: Path, pairs: MeasuredPairs, before: Table, after: Table, left_out: Mapping[str, str]) -> None:
     """Writes the scores of each pair before and after, and what was left out, as JSON; without any sentence."""
-    rows: list[Mapping[str, Any]] = [
-        {
+    rows = []
+    for number, (side, pair) in enumerate(pairs.pairs):
+        row = {
             "id": pair.id,
             "side": side,
             "tokens": pair.lengths,
-            "before": [float(before["score_biased"][n]), float(before["score_unbiased"][n])],
-            "after": [float(after["score_biased"][n]), float(after["score_unbiased"][n])],
+            "before": [float(before["score_biased"][number]), float(before["score_unbiased"][number])],
+            "after": [float(after["score_biased"][number]), float(after["score_unbiased"][number])],
         }
-        for n, (side, pair) in enumerate(pairs.pairs)
-    ]
-    lines = ",\n  ".join(json.dumps(row) for row in rows)
+        rows.append(json.dumps(row))
+    lines = ",\n  ".join(rows)
     put(path, f'{{"left_out": {json.dumps(left_out, indent=1)},\n "pairs": [\n  {lines}]}}\n'.encode())
 
 
@@ -201,20 +248,22 @@ class EditingSession:
     def __init__(self, job: Job[Any]) -> None:
         self.job, self.model, self.settings = job, job.model, job.settings
         settings: PairSettings = job.settings
+        # A file of the user's has no split and no other wordings.
         if settings.pairs:
             rows = read_pairs(settings.pairs)
         else:
             every = pairs.pair_rows(job.data, split_list(settings.sets), settings.split, settings.domain)
             rows, _ = pairs.split_wordings(every)
-        job.data.versions.update(outside(settings))
         possible, self.left_out = pairs.each_possible(rows, self._pair)
         if not possible:
             raise MitigationError(f"None of the {len(rows)} pairs can be edited: {next(iter(self.left_out.values()))}")
         tell_left_out(self.left_out, len(rows), "edited", job.console)
-        self._made = {str(row["id"]): edited_pair for row, edited_pair in possible}
+        self._pairs = {str(row["id"]): pair for row, pair in possible}
         self.edited, self.held = split_subjects([row for row, _ in possible], settings.held_out, settings.seed)
+        # Now, while the network has no adapter yet.
         self._prefixes = generate_prefixes(job.model, settings)
         self._ordinary = OrdinaryText(job.model, settings.texts(), settings.seed) if settings.gamma else None
+        # A pair meets the same prefix in several passes, and its queries are made once.
         self._after_prefix = cache(self._make_after_prefix)
 
     def _pair(self, row: Row, prefix: str = "") -> EditPair:
@@ -222,8 +271,12 @@ class EditingSession:
         return pairs.edit_pair(tokens, row, prefix, profile=self.settings.score, family=family)
 
     def _make_after_prefix(self, number: int, prefix: str) -> EditPair | None:
+        """A pair after a prefix; None where the prefix leaves no room for it in the window of the model."""
         possible, _ = pairs.each_possible([self.edited[number]], lambda row: self._pair(row, prefix))
-        return possible[0][1] if possible else None
+        if not possible:
+            return None
+        _, pair = possible[0]
+        return pair
 
     def _versions(self, number: int, passed: int) -> list[EditPair]:
         """A pair alone, and after all prefixes; in the first half of several passes, after another prefix in each.
@@ -232,11 +285,19 @@ class EditingSession:
         prefixes differ from those of the benchmark. The later passes train what the benchmark compares.
         """
         # With several passes a pair is seen often: one other prefix a pass, and none in the second half.
-        some, passes = self._prefixes, self.settings.passes
-        if passes > 1:
-            some = some[(number + passed) % max(1, len(some)) :][:1] if 2 * passed < passes else []
-        after = [self._after_prefix(number, prefix) for prefix in some]
-        return [self._made[self.edited[number]["id"]], *(pair for pair in after if pair)]
+        prefixes = self._prefixes
+        if self.settings.passes > 1:
+            in_first_half = 2 * passed < self.settings.passes
+            if in_first_half and prefixes:
+                prefixes = [prefixes[(number + passed) % len(prefixes)]]
+            else:
+                prefixes = []
+        versions = [self._pairs[self.edited[number]["id"]]]
+        for prefix in prefixes:
+            pair = self._after_prefix(number, prefix)
+            if pair:
+                versions.append(pair)
+        return versions
 
     def train(self, network: StampedNetwork, what: str, title: str) -> tuple[tuple[Change, ...], dict[str, float]]:
         """Trains the adapter of a network on the pairs; writes losses, scores of pairs and pictures.
@@ -244,7 +305,7 @@ class EditingSession:
         Parameters
         ----------
         what, title:
-            What the recipe trains (in a warning), and what stands in the titles of the pictures.
+            What the recipe trains (in a warning), and the end of the titles of the pictures.
 
         Returns
         -------
@@ -252,19 +313,23 @@ class EditingSession:
             The scores of held-out and edited pairs before and after with paired differences, and the measures.
         """
         settings, job, out = self.settings, self.job, self.job.out
-        sides = {HELD_OUT: self.held, EDITED: self.edited}
-        made = {side: [(row, self._made[row["id"]]) for row in some] for side, some in sides.items()}
-        measured = measured_pairs(self._pair, made, pairs.other_wordings(job.data, settings.domain))
+        held_pairs = [self._pairs[row["id"]] for row in self.held]
+        trained_pairs = [self._pairs[row["id"]] for row in self.edited]
+        sides = {
+            HELD_OUT: list(zip(self.held, held_pairs, strict=True)),
+            EDITED: list(zip(self.edited, trained_pairs, strict=True)),
+        }
+        measured = measured_pairs(self._pair, sides, pairs.other_wordings(job.data, settings.domain))
         # To find out at the end whether anything was learnt at all.
         start = {name: weight.detach().clone() for name, weight in network.trained.items()}
-        trained_pairs = [self._made[row["id"]] for row in self.edited]
-        before, scored_before = mean_terms(network, trained_pairs, settings), measured.scores(network)
+        before = mean_terms(network, trained_pairs, settings)
+        scored_before = measured.scores(network)
         begun, path = job.meter.seconds, checkpoint_path(job, "editing")
-        held_pairs = [self._made[row["id"]] for row in self.held]
         curve = edit(network, self._versions, len(self.edited), held_pairs, settings, path, job.console, self._ordinary)
         took = job.meter.seconds - begun
-        after, scored_after = mean_terms(network, trained_pairs, settings), measured.scores(network)
-        if all(bool((start[name] == weight).all()) for name, weight in network.trained.items()):
+        after = mean_terms(network, trained_pairs, settings)
+        scored_after = measured.scores(network)
+        if all(torch.equal(start[name], weight) for name, weight in network.trained.items()):
             sentence = f"No batch improved its loss, so the {what} changes nothing; lower --rate {settings.rate}."
             show(job.console, [sentence])
         write_losses(curve, out, f"{job.recipe} on {title}", step="batch")
@@ -282,12 +347,14 @@ class EditingSession:
 
 def tell_left_out(left_out: Mapping[str, str], count: int, what: str, console: Console) -> None:
     """Says how many of ``count`` pairs are left out, with the names of the first."""
-    if left_out:
-        names = ", ".join([*left_out][:5]) + ", …" * (len(left_out) > 5)
-        reason = next(iter(left_out.values()))
-        show(
-            console, [f"{len(left_out)} of {count} pairs cannot be {what} and are left out ({names}); first: {reason}"]
-        )
+    if not left_out:
+        return
+    names = list(left_out)[:5]
+    if len(left_out) > 5:
+        names.append("…")
+    reason = next(iter(left_out.values()))
+    sentence = f"{len(left_out)} of {count} pairs cannot be {what} and are left out ({', '.join(names)})"
+    show(console, [f"{sentence}; first: {reason}"])
 
 
 def split_subjects(rows: Sequence[Row], share: float, seed: int) -> tuple[list[Row], list[Row]]:
@@ -298,6 +365,7 @@ def split_subjects(rows: Sequence[Row], share: float, seed: int) -> tuple[list[R
     MitigationError
         If there are too few subjects for the share to hold out.
     """
+    # Sorted, so that the draw does not depend on the order of the rows.
     names = sorted({pairs.held_by(row) for row in rows})
     count = round(share * len(names))
     if share and not 0 < count < len(names):
@@ -308,16 +376,21 @@ def split_subjects(rows: Sequence[Row], share: float, seed: int) -> tuple[list[R
     # Subjects are drawn, not rows, so that no wording of a held-out subject is trained.
     order = np.random.default_rng(seed).permutation(len(names))
     held_out = {names[n] for n in order[:count]}
-    sides: tuple[list[Row], list[Row]] = [], []
+    edited: list[Row] = []
+    held: list[Row] = []
     for row in rows:
-        sides[pairs.held_by(row) in held_out].append(row)
-    return sides
+        if pairs.held_by(row) in held_out:
+            held.append(row)
+        else:
+            edited.append(row)
+    return edited, held
 
 
 def generate_prefixes(model: Model, settings: PairSettings) -> list[str]:
     """Texts to put before prompts: sampled from a causal model, fixed openings for a masked one."""
     if model.kind == "masked":
         return [OPENINGS[n % len(OPENINGS)] for n in range(settings.prefixes)]
+    # Without a prompt: the model begins a text of its own.
     requests = [Request(f"prefix/{n}", max_new=settings.prefix_tokens) for n in range(settings.prefixes)]
     responses = model.answer(requests, decoding=Decoding(temperature=1.0, seed=settings.seed))
     return [" ".join(response.text.split()) for response in responses]
@@ -327,5 +400,6 @@ def gap_measures(before: Mapping[str, float], after: Mapping[str, float], curve:
     """L_e over the edited and over the held-out pairs, before and after, without intervals."""
     gaps = {"gap_edited_before": before["l_e"], "gap_edited_after": after["l_e"]}
     if curve.held:
+        # The curve has the held-out pairs before training and after each pass.
         gaps |= {"gap_held_out_before": curve.held[0]["l_e"], "gap_held_out_after": curve.held[-1]["l_e"]}
     return gaps

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -76,9 +77,13 @@ class EditingSchedule(Settings):
         >>> EditingSchedule(batch=2, passes=1).pair_numbers(1, 3)
         [2]
         """
+        # Steps are counted over all passes, so that a checkpoint needs one number.
         passed, batch = divmod(step, self.batches_per_pass(count))
-        order = range(count) if self.passes == 1 else np.random.default_rng([self.seed, passed]).permutation(count)
-        return [int(n) for n in order[batch * self.batch : (batch + 1) * self.batch]]
+        # The paper trains the pairs in the order of the file.
+        order: Sequence[int] = range(count)
+        if self.passes > 1:
+            order = np.random.default_rng([self.seed, passed]).permutation(count).tolist()
+        return list(order[batch * self.batch : (batch + 1) * self.batch])
 
     def at_step(self, step: int, count: int) -> Self:
         """The schedule with the rate and the weights of a step.
@@ -87,6 +92,7 @@ class EditingSchedule(Settings):
         >>> schedule.rate, schedule.alpha, schedule.beta
         (0.05, 10.0, 0.1)
         """
+        # The share of the passes that are left, so that the last pass still learns.
         left = 1 - step // self.batches_per_pass(count) / self.passes
         return replace(self, rate=self.rate * left, alpha=self.alpha * left**2, beta=self.beta * left**2)
 
@@ -125,15 +131,20 @@ class PairSettings(CorpusSettings, EditingSchedule):
     )
     prefix_tokens: int = setting(10, "Tokens of a prefix, which a causal model generates.", OPEN, above=0)
 
-
-def outside(settings: PairSettings) -> dict[str, str]:
-    """Name to fingerprint of the file of pairs, and of the ordinary text where it is read."""
-    given = corpora.fingerprints(settings.pairs) if settings.pairs else {}
-    return given | (corpora.fingerprints(settings.corpus) if settings.gamma else {})
+    def inputs(self) -> dict[str, str]:
+        """The file of pairs, and the ordinary text where it has a weight."""
+        fingerprints: dict[str, str] = {}
+        if self.pairs:
+            fingerprints |= corpora.fingerprints(self.pairs)
+        if self.gamma:
+            # Without a weight of L_t the corpus is not opened.
+            fingerprints |= corpora.fingerprints(self.corpus)
+        return fingerprints
 
 
 def number_of_steps(settings: PairSettings, data: TrainingData) -> int:
     """The optimizer steps of a training on built pairs, if every pair can be edited; 0 where no pair is built."""
+    # With it comes torch, and this module is listed without it.
     from mitigation.editing.pairs import pair_rows, split_wordings
 
     configs = split_list(settings.sets)
@@ -144,5 +155,6 @@ def number_of_steps(settings: PairSettings, data: TrainingData) -> int:
             rows, _ = split_wordings(pair_rows(data, configs, settings.split, settings.domain))
     except ScoringError:
         return 0
+    # Subjects are held out and not rows, so this is the expected number.
     edited = round(len(rows) * (1 - settings.held_out))
     return settings.passes * settings.batches_per_pass(edited) * settings.iterations

@@ -1,4 +1,4 @@
-"""A network with an adapter that is trained on pairs, of which an edit computes only what a stamp changes.
+"""Runs a network whose adapter is trained on pairs, and computes in each step only what a stamp changes.
 
 The blocks before the stamp's block compute the same in every step, and so does the network without the stamp. Both
 are computed once per sequence: the states that enter the stamp's block, and the state that enters the head at the
@@ -9,7 +9,6 @@ step runs the whole network.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
 import torch
@@ -17,7 +16,7 @@ import torch
 from mitigation.editing.pairs import EditPair, Place, mean_scores
 from mitigation.training.train import network_inputs
 from scoring.adapters.feed_forward import blocks
-from scoring.inference.probes import difference, tolerance
+from scoring.inference.measurements import difference, tolerance
 from scoring.inference.tokens import Kind, Query
 
 #: The most tokens that are computed together, by device.
@@ -52,7 +51,7 @@ class StampedNetwork:
     network:
         The network with the stamp, a :class:`peft.PeftModel`.
     layer:
-        The number of the stamp's block; None for an adapter that changes several blocks, of which each step runs the
+        The number of the stamp's block; None for an adapter that changes several blocks: then each step runs the
         whole network.
     kind, pad:
         Whether it predicts the next token or a masked one, and the token to fill rows with.
@@ -88,7 +87,10 @@ class StampedNetwork:
 
     def scores(self, pairs: Sequence[EditPair]) -> torch.Tensor:
         """The scores of the benchmark for both sentences of pairs [2, pairs]."""
-        answers = self.answers([query for side in self.sides(pairs) for query in side], ())
+        queries: list[Query] = []
+        for side in self.sides(pairs):
+            queries += side
+        answers = self.answers(queries, ())
         return self.pair_scores(pairs, answers.logprobs)
 
     @staticmethod
@@ -99,7 +101,10 @@ class StampedNetwork:
     def pair_scores(self, pairs: Sequence[EditPair], logprobs: torch.Tensor) -> torch.Tensor:
         """The scores [2, pairs] from the log-probabilities of the answers of :meth:`sides`, in order."""
         # Answers of one sentence follow each other, so the number of the sentence is repeated for each.
-        sizes = torch.tensor([sum(len(query.at) for query in side) for side in self.sides(pairs)])
+        counts = []
+        for side in self.sides(pairs):
+            counts.append(sum(len(query.at) for query in side))
+        sizes = torch.tensor(counts)
         number = torch.repeat_interleave(torch.arange(len(sizes)), sizes).to(logprobs.device)
         return mean_scores(logprobs, number, len(sizes), self.profile, self.kind).view(2, -1)
 
@@ -111,7 +116,12 @@ class StampedNetwork:
         numbers: dict[Any, int] = {}
         reads: list[Read] = []
         answer: list[int] = []
+        starts: list[int] = []
+        tokens: list[int] = []
         for query in queries:
+            # A place names a query and one of its answers; in the list of all answers those of a query are in a row.
+            starts.append(len(answer))
+            tokens += query.want
             for at in query.at:
                 # A causal answer depends on what is before it, a masked one on the whole sentence.
                 key = query.ids[: at + 1] if self.kind == "causal" else (query.ids, at)
@@ -120,12 +130,11 @@ class StampedNetwork:
                     numbers[key] = len(reads)
                     reads.append((query.ids, at))
                 answer.append(numbers[key])
-        # A place names a query and one of its answers; in the list of all answers those of a query begin at its start.
-        starts = [0, *accumulate(len(query.at) for query in queries)]
         wanted = [answer[starts[place.query] + place.answer] for place in places]
-        logs, base = self._distributions(reads, sorted(set(wanted)))
-        row = {number: n for n, number in enumerate(sorted(set(wanted)))}
-        want = torch.tensor([token for query in queries for token in query.want], device=logs.device)
+        distinct = sorted(set(wanted))
+        logs, base = self._distributions(reads, distinct)
+        row = {number: n for n, number in enumerate(distinct)}
+        want = torch.tensor(tokens, device=logs.device)
         chosen = torch.tensor([row[number] for number in wanted], dtype=torch.long, device=logs.device)
         return Answers(logs[answer, want], logs[wanted], base[chosen])
 
@@ -134,13 +143,15 @@ class StampedNetwork:
         if self.in_parts is None:
             self.in_parts = self._measured(reads[:8])
         # Several positions of one sequence are read in one forward pass.
-        of_row: dict[Ids, list[int]] = {}
+        numbers_of_row: dict[Ids, list[int]] = {}
         for number, (ids, _) in enumerate(reads):
-            of_row.setdefault(ids, []).append(number)
+            numbers_of_row.setdefault(ids, []).append(number)
         with_base = frozenset(compared)
         order, edited, base, compared_order = [], [], [], []
-        for rows in self._batches(sorted(of_row, key=len, reverse=True)):
-            numbers = [number for ids in rows for number in of_row[ids]]
+        for rows in self._batches(sorted(numbers_of_row, key=len, reverse=True)):
+            numbers: list[int] = []
+            for ids in rows:
+                numbers += numbers_of_row[ids]
             also = [number for number in numbers if number in with_base]
             run = self._upper if self.in_parts else self._whole
             both = run(rows, [reads[n] for n in numbers], [reads[n] for n in also]).float().log_softmax(-1)
@@ -161,9 +172,13 @@ class StampedNetwork:
         while start < len(rows):
             longest = len(rows[start])
             end = min(start + max(most // longest, 1), len(rows))
-            alike = next((n for n in range(start, end) if len(rows[n]) < SHORTEST * longest), end)
-            yield list(rows[start:alike])
-            start = alike
+            # The batch ends before the first row that would be mostly padding.
+            for number in range(start, end):
+                if len(rows[number]) < SHORTEST * longest:
+                    end = number
+                    break
+            yield list(rows[start:end])
+            start = end
 
     def _measured(self, reads: Sequence[Read]) -> bool:
         """Whether running from the stamp's block on gives the network's own logits."""
@@ -173,14 +188,15 @@ class StampedNetwork:
         try:
             with torch.no_grad():
                 # Both ways on the first sequences: the same numbers within rounding, or the parts are not used.
-                own, parts = (run(rows, reads, reads[:1]) for run in (self._whole, self._upper))
+                whole = self._whole(rows, reads, reads[:1])
+                parts = self._upper(rows, reads, reads[:1])
         except UNSUITED:
             return False
         finally:
             self.entering.clear()
             self.leaving.clear()
             self.kept = 0
-        return own.shape == parts.shape and difference(parts, own) <= tolerance(self.bare.dtype)
+        return whole.shape == parts.shape and difference(parts, whole) <= tolerance(self.bare.dtype)
 
     def _whole(self, rows: Sequence[Ids], reads: Sequence[Read], compared: Sequence[Read]) -> torch.Tensor:
         """Logits at positions with the stamp, and then without it, from the whole network."""
@@ -195,18 +211,28 @@ class StampedNetwork:
     def _upper(self, rows: Sequence[Ids], reads: Sequence[Read], compared: Sequence[Read]) -> torch.Tensor:
         """The same from the stamp's block on, and with the head at the positions only."""
         missing = {ids for ids in rows if ids not in self.entering}
-        missing |= {read[0] for read in compared if read not in self.leaving}
-        entering, leaving = self._recorded([ids for ids in rows if ids in missing], compared) if missing else ({}, {})
+        missing |= {ids for ids, at in compared if (ids, at) not in self.leaving}
+        entering: dict[Ids, torch.Tensor] = {}
+        leaving: dict[Read, torch.Tensor] = {}
+        if missing:
+            entering, leaving = self._recorded([ids for ids in rows if ids in missing], compared)
         # States were kept without padding; a batch pads them to its own longest row.
         width = len(max(rows, key=len))
-        found = [entering[ids] if ids in entering else self.entering[ids] for ids in rows]
-        states = torch.stack([torch.nn.functional.pad(state, (0, 0, 0, width - len(state))) for state in found])
-        base = [leaving[read] if read in leaving else self.leaving[read] for read in compared]
+        padded = []
+        for ids in rows:
+            # What was recorded just now is not kept where there is no memory left for it.
+            state = entering[ids] if ids in entering else self.entering[ids]
+            padded.append(torch.nn.functional.pad(state, (0, 0, 0, width - len(state))))
+        states = torch.stack(padded)
+        base = []
+        for read in compared:
+            state = leaving[read] if read in leaving else self.leaving[read]
+            base.append(state[None])
         at = _index(rows, reads)
 
-        # The head computes the positions that are read, and behind them the kept states without the stamp.
+        # The head computes the positions that are read, and after them the kept states without the stamp.
         def read_only(_: Any, arguments: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-            chosen = torch.cat([arguments[0][at], *(state[None] for state in base)])
+            chosen = torch.cat([arguments[0][at], *base])
             return (chosen[None], *arguments[1:])
 
         def enter(_: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -228,7 +254,8 @@ class StampedNetwork:
         """The states that enter the stamp's block, and those that enter the head without the stamp; both are kept."""
         caught: list[torch.Tensor] = []
         inputs = network_inputs(rows, self.pad, self.device)
-        own = [read for read in compared if read[0] in set(rows)]
+        recorded = set(rows)
+        reads = [(ids, at) for ids, at in compared if ids in recorded]
 
         def enter(_: Any, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> None:
             # Some architectures give hidden states by name.
@@ -251,8 +278,8 @@ class StampedNetwork:
                 self.network(**inputs)
         states, last = caught  # a ValueError where a block or the head is called several times
         entering = {ids: states[n, : len(ids)].clone() for n, ids in enumerate(rows)}
-        leaving = dict(zip(own, last[_index(rows, own)].clone(), strict=True))
-        size = sum(state.nbytes for state in chain(entering.values(), leaving.values()))
+        leaving = dict(zip(reads, last[_index(rows, reads)].clone(), strict=True))
+        size = sum(state.nbytes for state in entering.values()) + sum(state.nbytes for state in leaving.values())
         if self.kept + size <= KEPT:
             self.kept += size
             self.entering |= entering
@@ -272,7 +299,9 @@ def _skipped(members: Sequence[torch.nn.Module], *, tuples: bool) -> Iterator[No
 
     def same(*arguments: Any, **named: Any) -> Any:
         states = arguments[0] if arguments else named["hidden_states"]
-        return (states, None) if tuples else states
+        if tuples:
+            return states, None  # some architectures give states and attention weights
+        return states
 
     # An instance may have its own forward already (accelerate), which is put back.
     replaced = [(block, vars(block).get("forward")) for block in members]

@@ -29,8 +29,7 @@ from scoring.statistics.intervals import student
 
 DOMAINS = ("gender", "race", "religion")
 _DATA = tomllib.loads((Path(__file__).parents[1] / "data" / "columns.toml").read_text(encoding="utf-8"))
-#: Benchmarks that the columns need, with the splits of which the columns are; those for another kind of model are left
-#: out.
+#: Benchmarks that the columns need, with their splits; those for another kind of model are left out.
 BENCHMARKS: Mapping[str, set[str]] = {name: set(splits) for name, splits in _DATA["benchmarks"].items()}
 #: What papers call recipes, columns and models, by these three words.
 PRINTED: Mapping[str, Mapping[str, str]] = _DATA["printed"]
@@ -81,9 +80,16 @@ class Column:
         return not math.isnan(self.span)
 
 
-COLUMNS: Mapping[str, Column] = {
-    name: Column(**{**entry, "places": tuple(map(tuple, entry["places"]))}) for name, entry in _DATA["columns"].items()
-}
+def _read_columns() -> dict[str, Column]:
+    columns = {}
+    for name, entry in _DATA["columns"].items():
+        facts = dict(entry)
+        places = facts.pop("places")
+        columns[name] = Column(places=tuple(tuple(place) for place in places), **facts)
+    return columns
+
+
+COLUMNS: Mapping[str, Column] = _read_columns()
 
 
 def change_of(adapter: Adapter, column: str, domain: str) -> Change | None:
@@ -93,25 +99,31 @@ def change_of(adapter: Adapter, column: str, domain: str) -> Change | None:
     """
     if COLUMNS[column].of_gender and domain != "gender":
         return None
+    # A change is found by the three parts of its name.
     changes = {(change.benchmark, change.group, change.metric): change for change in adapter.changes}
-    of = adapter.settings.get("domain", domain)
-    edited = _STEREOSET in adapter.data or any(change.benchmark == PAIRS for change in adapter.changes)
-    # Pairs of one domain that were edited say nothing of the others.
-    edited = edited and of in ("all", domain)
+    domain_of_recipe = adapter.settings.get("domain", domain)
+    edited = _STEREOSET in adapter.data or PAIRS in {change.benchmark for change in adapter.changes}
+    # An edit of pairs of one domain says nothing about the pairs of the others.
+    edited = edited and domain_of_recipe in ("all", domain)
     for benchmark, group, metric in COLUMNS[column].places:
+        if benchmark == PAIRS:
+            # The recipe's own pairs of all domains are not those of one.
+            shown = domain_of_recipe == domain
+        else:
+            shown = not (edited and column == "SS held out")
         change = changes.get((benchmark, group.format(domain=domain), metric))
-        # Own pairs of all domains are not those of one.
-        shown = of == domain if benchmark == PAIRS else not (edited and column == "SS held out")
         if change and shown:
             return change
     return None
 
 
-def to_remove(of: str, before: Numbers, ideal: float) -> str:
-    """How much bias the score ``of`` showed before a recipe, and whether noise alone explains it: one sentence."""
-    sure = standing(before, ideal) in ("above", "below")
-    distance, score = f"{abs(before[0] - ideal):.2f}", with_interval(before, ".2f")
-    return say(f"remove.{'shown' if sure else 'noise'}", distance=distance, of=of, score=score, ideal=f"{ideal:g}")
+def to_remove(name: str, before: Numbers, ideal: float) -> str:
+    """How much bias the score ``name`` showed before a recipe, and whether noise alone explains it: one sentence."""
+    sentence = "remove.noise"
+    if standing(before, ideal) in ("above", "below"):
+        sentence = "remove.shown"
+    distance = f"{abs(before[0] - ideal):.2f}"
+    return say(sentence, distance=distance, of=name, score=with_interval(before, ".2f"), ideal=f"{ideal:g}")
 
 
 def first_bias(adapter: Adapter) -> str:
@@ -119,15 +131,23 @@ def first_bias(adapter: Adapter) -> str:
 
     That is the first of the columns, in the adapter's own domain if it has one, else the first with an ideal value.
     """
-    own = adapter.settings.get("domain")
-    for domain in [own] if own in DOMAINS else DOMAINS:
+    domains: Sequence[str] = DOMAINS
+    # A recipe that was run for one domain is judged there alone.
+    if adapter.settings.get("domain") in DOMAINS:
+        domains = [str(adapter.settings["domain"])]
+    for domain in domains:
         for name, column in COLUMNS.items():
-            change = change_of(adapter, name, str(domain)) if column.ideal is not None else None
+            if column.ideal is None:
+                continue
+            change = change_of(adapter, name, domain)
             if change and not math.isnan(change.before[0]):
-                return to_remove(f"{name} ({domain})", change.before, column.ideal or 0.0)
-    ideals = {name: {m.name: m.ideal for m in benchmarks.get(name).metrics("clean")} for name in benchmarks.names()}
+                return to_remove(f"{name} ({domain})", change.before, column.ideal)
+    ideals: dict[tuple[str, str], float | None] = {}
+    for name in benchmarks.names():
+        for metric in benchmarks.get(name).metrics("clean"):
+            ideals[name, metric.name] = metric.ideal
     for change in adapter.changes:
-        ideal = ideals.get(change.benchmark, {}).get(change.metric)
+        ideal = ideals.get((change.benchmark, change.metric))
         if ideal is not None and math.isfinite(ideal) and not math.isnan(change.before[0]):
             title = titles_of_metrics()[change.benchmark, change.metric]
             return to_remove(f"{change.benchmark}, {change.group}: {title}", change.before, ideal)
@@ -157,8 +177,9 @@ def said(change: Change, column: str, p: float, p_direction: float) -> str:
     # A higher perplexity is worse and has no upper end, so its relative change is judged, with the sign turned.
     span = COLUMNS[column].span
     if math.isinf(span):
-        value, low, high = (number / change.before[0] for number in change.difference)
-        return ability_verdict((-value, -high, -low), 1.0)
+        value, low, high = change.difference
+        perplexity = change.before[0]
+        return ability_verdict((-(value / perplexity), -(high / perplexity), -(low / perplexity)), 1.0)
     if COLUMNS[column].ability:
         return ability_verdict(change.difference, span)
     return verdict(change.before[0], change.difference, COLUMNS[column].ideal, p, p_direction)
@@ -183,66 +204,132 @@ def changes_frame(model: str, methods: Sequence[Method]) -> pd.DataFrame:
     the method say together. Domains without a score of bias are left out. Without a ``model`` there are no printed
     figures.
     """
-    # The metric of the texts tells the kind of the model; without texts there is none.
-    metrics = {change.metric for method in methods if method.adapter for change in method.adapter.changes}
-    kind = "masked" if "pseudo_perplexity" in metrics else "causal" if "perplexity" in metrics else ""
     rows: list[dict[str, Any]] = []
+    kind = _kind_of_model(methods)
     for domain in DOMAINS:
-        found = [
-            (name, column, changes)
-            for name, group in by_method(methods, domain).items()
-            for column in COLUMNS
-            if (changes := [change for adapter in group.values() if (change := change_of(adapter, column, domain))])
-        ]
-        if all(COLUMNS[column].ability for _, column, _ in found):
+        measured = _measured_rows(methods, domain)
+        if not measured:
             continue
-        measured = [_row(domain, *one) for one in found]
-        # What the scores of ability of a method say, which is one word for all its rows.
-        verdicts: dict[str, list[str]] = {}
-        # All changes of bias of a domain are one family of tests; those of ability have no p, and are judged apart.
-        clusters = [math.inf if math.isnan(row["clusters"]) else row["clusters"] for row in measured]
-        tests = zip(
-            *corrected([row["p"] for row in measured], [row["p_side"] for row in measured], clusters), strict=True
-        )
-        for row, (p, p_direction), (name, column, changes) in zip(measured, tests, found, strict=True):
-            row |= {"p_holm": p, "p_direction": p_direction}
-            row["verdict"] = said(mean_change(changes), column, p, p_direction)
-            verdicts.setdefault(name, []).extend([row["verdict"]] * COLUMNS[column].ability)
-        rows += [row | {"ability": ability_of(verdicts[row["method"]])} for row in measured]
-        rows += printed_rows(model, domain, kind) if model else ()
-    return pd.DataFrame(rows, columns=[*_COLUMNS])
+        rows += measured
+        if model:
+            rows += printed_rows(model, domain, kind)
+    return pd.DataFrame(rows, columns=list(_COLUMNS))
+
+
+def _kind_of_model(methods: Sequence[Method]) -> str:
+    """Whether the model is masked or causal, by the name of the metric of texts; empty without texts."""
+    metrics = set()
+    for method in methods:
+        if method.adapter:
+            metrics |= {change.metric for change in method.adapter.changes}
+    if "pseudo_perplexity" in metrics:
+        return "masked"
+    if "perplexity" in metrics:
+        return "causal"
+    return ""
+
+
+def _measured_rows(methods: Sequence[Method], domain: str) -> list[dict[str, Any]]:
+    """The rows of a domain that were measured; none where no method has a score of bias."""
+    rows: list[dict[str, Any]] = []
+    means: list[Change] = []
+    for name, adapters in by_method(methods, domain).items():
+        for column in COLUMNS:
+            changes = []
+            for adapter in adapters.values():
+                change = change_of(adapter, column, domain)
+                if change:
+                    changes.append(change)
+            if changes:
+                rows.append(_row(domain, name, column, changes))
+                means.append(mean_change(changes))
+    # A domain whose bias nobody measured would be a table of language ability.
+    if all(COLUMNS[row["column"]].ability for row in rows):
+        return []
+    # All changes of bias of a domain are one family of tests; those of ability have no p, and are judged apart.
+    clusters = []
+    for row in rows:
+        clusters.append(math.inf if math.isnan(row["clusters"]) else row["clusters"])
+    p_holm, p_direction = corrected([row["p"] for row in rows], [row["p_side"] for row in rows], clusters)
+    verdicts_of_ability: dict[str, list[str]] = {}
+    for number, row in enumerate(rows):
+        row["p_holm"] = p_holm[number]
+        row["p_direction"] = p_direction[number]
+        row["verdict"] = said(means[number], row["column"], p_holm[number], p_direction[number])
+        verdicts = verdicts_of_ability.setdefault(row["method"], [])
+        if COLUMNS[row["column"]].ability:
+            verdicts.append(row["verdict"])
+    for row in rows:
+        row["ability"] = ability_of(verdicts_of_ability[row["method"]])
+    return rows
 
 
 #: The columns of the table of changes.
 _COLUMNS = (
-    *("domain", "method", "source", "column"),
-    *(f"{when}{end}" for when in ("before", "after") for end in ("", "_low", "_high")),
-    *("difference", "low", "high", "n", "seeds", "seed_sd", "own_pairs", "p", "p_side", "clusters"),
-    *("p_holm", "p_direction", "verdict", "ability"),
+    "domain",
+    "method",
+    "source",
+    "column",
+    "before",
+    "before_low",
+    "before_high",
+    "after",
+    "after_low",
+    "after_high",
+    "difference",
+    "low",
+    "high",
+    "n",
+    "seeds",
+    "seed_sd",
+    "own_pairs",
+    "p",
+    "p_side",
+    "clusters",
+    "p_holm",
+    "p_direction",
+    "verdict",
+    "ability",
 )
 
 
 def _row(domain: str, method: str, column: str, changes: Sequence[Change]) -> dict[str, Any]:
-    change, of = mean_change(changes), COLUMNS[column]
-    tested = of.ideal is not None and not of.ability
-    # An earlier version did not write p, which then follows from the interval.
-    p = p_of(change.difference) if change.p is None else change.p
-    side = change.p_side
-    if side is None:
-        side = p_side(change.before, change.after, of.ideal, of.least, of.most)
-    numbers = zip(_COLUMNS[4:13], (*change.before, *change.after, *change.difference), strict=True)
-    return dict(numbers) | {
+    """The row of the changes of a method's seeds in a column, without what depends on the other rows."""
+    change = mean_change(changes)
+    score = COLUMNS[column]
+    p = p_side_of_change = seed_sd = clusters = math.nan
+    if score.ideal is not None and not score.ability:
+        # Facts of an earlier version have no p and no p_side; both follow from the intervals.
+        p = p_of(change.difference) if change.p is None else change.p
+        if change.p_side is None:
+            p_side_of_change = p_side(change.before, change.after, score.ideal, score.least, score.most)
+        else:
+            p_side_of_change = change.p_side
+    if len(changes) > 1:
+        seed_sd = stdev(seed.after[0] for seed in changes)
+    if change.clusters is not None:
+        clusters = change.clusters
+    return {
         "domain": domain,
         "method": method,
         "source": "measured",
         "column": column,
+        "before": change.before[0],
+        "before_low": change.before[1],
+        "before_high": change.before[2],
+        "after": change.after[0],
+        "after_low": change.after[1],
+        "after_high": change.after[2],
+        "difference": change.difference[0],
+        "low": change.difference[1],
+        "high": change.difference[2],
         "n": change.n,
         "seeds": len(changes),
-        "seed_sd": stdev(one.after[0] for one in changes) if len(changes) > 1 else math.nan,
+        "seed_sd": seed_sd,
         "own_pairs": change.benchmark == PAIRS,
-        "p": p if tested else math.nan,
-        "p_side": side if tested else math.nan,
-        "clusters": math.nan if change.clusters is None else change.clusters,
+        "p": p,
+        "p_side": p_side_of_change,
+        "clusters": clusters,
     }
 
 
@@ -252,16 +339,18 @@ def by_method(methods: Sequence[Method], domain: str = "") -> dict[str, dict[str
     ``NAME-seed-1`` is a seed of ``NAME``; ``RECIPE-DOMAIN`` is that of ``RECIPE`` in the domain that its settings
     name, and of no method in another domain.
     """
-    made = {method.name: method.adapter for method in methods if method.adapter}
+    adapters = {method.name: method.adapter for method in methods if method.adapter}
     groups: dict[str, dict[str, Adapter]] = {}
-    for name, adapter in made.items():
+    for name, adapter in adapters.items():
+        stem = name
         match = _SEED.fullmatch(name)
         # A name such as cda-seed-1 is a seed of cda only if there is a cda by the same recipe.
-        of_seed = match and match[1] in made and made[match[1]].recipe == adapter.recipe
-        stem, own = (match[1] if match and of_seed else name), adapter.settings.get("domain")
-        if stem == f"{adapter.recipe}-{own}":
+        if match and match[1] in adapters and adapters[match[1]].recipe == adapter.recipe:
+            stem = match[1]
+        domain_of_recipe = adapter.settings.get("domain")
+        if stem == f"{adapter.recipe}-{domain_of_recipe}":
             stem = adapter.recipe
-            if own != domain:
+            if domain_of_recipe != domain:
                 continue
         groups.setdefault(stem, {})[name] = adapter
     return groups
@@ -274,9 +363,9 @@ def mean_change(changes: Sequence[Change]) -> Change:
     """
     if len(changes) == 1:
         return changes[0]
-    before, after, difference = (
-        over_seeds([getattr(change, name) for change in changes]) for name in ("before", "after", "difference")
-    )
+    before = over_seeds([change.before for change in changes])
+    after = over_seeds([change.after for change in changes])
+    difference = over_seeds([change.difference for change in changes])
     return replace(changes[0], before=before, after=after, difference=difference, p=p_of(difference), p_side=None)
 
 
@@ -284,16 +373,17 @@ def over_seeds(numbers: Sequence[Numbers]) -> Numbers:
     """The mean over seeds and its interval: that of the seeds and that of the examples, added as variances.
 
     The seeds are a sample of all seeds, with Student's t; the examples are the same for every seed, so their part is
-    the mean over seeds. ``benchmarks/intervals.py`` simulates the coverage.
+    the mean over seeds. ``tools/simulations/intervals.py`` simulates the coverage.
 
     >>> [round(end, 2) for end in over_seeds([(1.0, 0.0, 2.0), (3.0, 2.0, 4.0), (2.0, 1.0, 3.0)])]
     [2.0, -0.68, 4.68]
     """
-    values, lows, highs = (list(column) for column in zip(*numbers, strict=True))
+    values = [value for value, _, _ in numbers]
     mean = fmean(values)
     of_seeds = student(len(values) - 1) * stdev(values) / math.sqrt(len(values))
     # The seeds vary and so do the texts: both half-widths, as of independent errors, are added in squares.
-    below, above = fmean(values) - fmean(lows), fmean(highs) - fmean(values)
+    below = mean - fmean(low for _, low, _ in numbers)
+    above = fmean(high for _, _, high in numbers) - mean
     return mean, mean - math.hypot(of_seeds, below), mean + math.hypot(of_seeds, above)
 
 
@@ -306,18 +396,24 @@ def ability_of(verdicts: Sequence[str]) -> str:
     kinds = set(verdicts) - {""}
     if not kinds:
         return "not measured"
-    return "lost" if "lost" in kinds else "kept" if kinds == {"kept"} else "unclear"
+    if "lost" in kinds:
+        return "lost"
+    if kinds == {"kept"}:
+        return "kept"
+    return "unclear"
 
 
 def costs(methods: Sequence[Method], domain: str) -> dict[str, str]:
     """What each method of a domain cost, in words: the mean time of its seeds, parameters and the most memory."""
     texts = {}
     for name, group in by_method(methods, domain).items():
-        own = [adapter.cost for adapter in group.values()]
-        seconds, parameters = fmean(cost.seconds for cost in own), max(cost.parameters for cost in own)
-        memory = max(cost.memory for cost in own) / 2**30
-        a_seed = " a seed" * (len(own) > 1)
-        texts[name] = f"{seconds:,.0f} s{a_seed}, {parameters:,} parameters, {memory:.2f} GiB"
+        costs_of_seeds = [adapter.cost for adapter in group.values()]
+        seconds = fmean(cost.seconds for cost in costs_of_seeds)
+        parameters = max(cost.parameters for cost in costs_of_seeds)
+        gibibytes = max(cost.memory for cost in costs_of_seeds) / 2**30
+        a_seed = " a seed" if len(costs_of_seeds) > 1 else ""
+        # Times are means and sizes are maxima: a machine needs room for the largest seed.
+        texts[name] = f"{seconds:,.0f} s{a_seed}, {parameters:,} parameters, {gibibytes:.2f} GiB"
     return texts
 
 
@@ -347,7 +443,8 @@ class DomainTable:
     @property
     def columns(self) -> list[str]:
         """The columns that were measured, in their order."""
-        return [name for name in COLUMNS if name in set(self.measured.column)]
+        measured = set(self.measured.column)
+        return [name for name in COLUMNS if name in measured]
 
     @property
     def measured(self) -> pd.DataFrame:
@@ -369,7 +466,12 @@ class DomainTable:
         rows: dict[str, dict[str, Any]] = {}
         for row in records(self.measured if frame is None else frame):
             rows.setdefault(row.method, {})[row.column] = row
-        return dict(sorted(rows.items(), key=lambda item: _ORDER.index(getattr(item[1].get(self.bias), "verdict", ""))))
+
+        def order(item: tuple[str, dict[str, Any]]) -> int:
+            judged = item[1].get(self.bias)
+            return _ORDER.index(judged.verdict if judged is not None else "")
+
+        return dict(sorted(rows.items(), key=order))
 
     @property
     def base(self) -> dict[str, str]:
@@ -378,8 +480,10 @@ class DomainTable:
         The differentiation score is of two runs: the model agrees with itself.
         """
         others = self.measured[~self.measured.own_pairs.astype(bool)].drop_duplicates("column")
-        scores = {row.column: decimals(row.before, 2, missing="") for row in records(others)}
-        return {column: "100.00" if column == "DS" else score for column, score in scores.items()}
+        scores = {}
+        for row in records(others):
+            scores[row.column] = "100.00" if row.column == "DS" else decimals(row.before, 2, missing="")
+        return scores
 
     @property
     def printed(self) -> dict[tuple[str, str], dict[str, float]]:
@@ -392,19 +496,33 @@ class DomainTable:
     @property
     def conclusion(self) -> list[str]:
         """Which methods bring the score of bias nearer to its ideal value and at what cost; "None" if none does."""
-        to_ideal = {"bias": self.bias, "ideal": f"{COLUMNS[self.bias].ideal or 0.0:g}"}
-        rows = [row[self.bias] for row in self.cells().values() if self.bias in row]
-        sentences = []
-        for row in rows:
+        ideal = f"{COLUMNS[self.bias].ideal or 0.0:g}"
+        sentences: list[str] = []
+        further: list[str] = []
+        judged = 0
+        for columns in self.cells().values():
+            row = columns.get(self.bias)
+            if row is None:
+                continue
+            judged += 1
             if row.verdict == "nearer":
-                change = {"change": change_text(row), "before": f"{row.before:.2f}"}
-                paid = {"ability": row.ability, "cost": self.cost[row.method]}
-                sentences.append(say("methods.nearer", method=row.method, **to_ideal, **change, **paid))
+                sentence = say(
+                    "methods.nearer",
+                    method=row.method,
+                    bias=self.bias,
+                    ideal=ideal,
+                    change=change_text(row),
+                    before=f"{row.before:.2f}",
+                    ability=row.ability,
+                    cost=self.cost[row.method],
+                )
+                sentences.append(sentence)
+            elif row.verdict == "further":
+                further.append(f"{row.method} ({change_text(row)})")
         if not sentences:
-            name = "methods.none" if len(rows) != 1 else "methods.none.one"
+            name = "methods.none.one" if judged == 1 else "methods.none"
             of_model = f" (unchanged model: {self.base[self.bias]})" if self.bias in self.base else ""
-            sentences.append(say(name, count=len(rows), unchanged=of_model, **to_ideal))
-        further = [f"{row.method} ({change_text(row)})" for row in rows if row.verdict == "further"]
+            sentences.append(say(name, count=judged, unchanged=of_model, bias=self.bias, ideal=ideal))
         if further:
             sentences.append(say("methods.further", methods=", ".join(further)))
         # A method may help another score than that of its table; only where ability is kept is that worth a sentence.
@@ -420,20 +538,29 @@ def tables_of(frame: pd.DataFrame, methods: Sequence[Method]) -> list[DomainTabl
     """What is said of each domain in which any method has a score of bias."""
     # Single seeds are shown only of the methods that have several.
     several = set(frame[frame.seeds > 1].method)
-    groups = [group for domain in DOMAINS for name, group in by_method(methods, domain).items() if name in several]
-    adapters = {name: adapter for group in groups for name, adapter in group.items()}
-    alone = [changes_frame("", [Method(name, adapter)]) for name, adapter in adapters.items()]
-    seeds = pd.concat(alone) if alone else frame[:0]
+    adapters: dict[str, Adapter] = {}
+    for domain in DOMAINS:
+        for name, group in by_method(methods, domain).items():
+            if name in several:
+                adapters |= group
+    seeds = frame[:0]
+    if adapters:
+        # Each seed is a table of its own, so that it is not averaged with the others.
+        seeds = pd.concat([changes_frame("", [Method(name, adapter)]) for name, adapter in adapters.items()])
     tables = []
-    for domain, of in frame.groupby("domain", sort=False):
-        measured = set(of[of.source == "measured"].column)
+    for label, changes in frame.groupby("domain", sort=False):
+        domain = str(label)
+        measured = set(changes[changes.source == "measured"].column)
         # Columns are in the order of columns.toml, held-out pairs first.
         bias = next(name for name, column in COLUMNS.items() if name in measured and not column.ability)
         # A name that ends in another domain is of that domain alone.
         others = tuple(f"-{other}" for other in DOMAINS if other != domain)
-        missing = {m.name: m.reason for m in methods if not m.adapter and not m.name.endswith(others)}
-        own = seeds[seeds.domain == domain]
-        tables.append(DomainTable(str(domain), of, own, bias, costs(methods, str(domain)), missing))
+        missing = {}
+        for method in methods:
+            if not method.adapter and not method.name.endswith(others):
+                missing[method.name] = method.reason
+        seeds_of_domain = seeds[seeds.domain == domain]
+        tables.append(DomainTable(domain, changes, seeds_of_domain, bias, costs(methods, domain), missing))
     return tables
 
 
@@ -451,7 +578,9 @@ def change_text(row: Any) -> str:
 
 def verdict_text(row: Any) -> str:
     """What a change says; no text says less bias without what the method does to ability."""
-    return f"nearer, ability {row.ability}" if row.verdict == "nearer" else str(row.verdict)
+    if row.verdict == "nearer":
+        return f"nearer, ability {row.ability}"
+    return str(row.verdict)
 
 
 def printed_rows(model: str, domain: str, kind: str = "") -> Iterator[dict[str, Any]]:
@@ -462,15 +591,21 @@ def printed_rows(model: str, domain: str, kind: str = "") -> Iterator[dict[str, 
     >>> [row["method"] for row in printed_rows("gpt2", "gender")][-1]
     'FAST'
     """
-    cells = [(table, cell) for table in printed_tables("fast") for cell in table.cells]
-    cells = [(table, cell) for table, cell in cells if cell.place["domain"] == domain]
-    if not any(cell.place.get("model") == model for _, cell in cells):
+    cells = []
+    for table in printed_tables("fast"):
+        for cell in table.cells:
+            if cell.place["domain"] == domain:
+                cells.append((table, cell))
+    if model not in {cell.place.get("model") for _, cell in cells}:
+        # Papers print BERT and GPT-2; a model of the same kind is compared with these.
         model = PRINTED["models"].get(kind, "")
     for table, cell in cells:
-        of, column = str(cell.place.get("model")), PRINTED["columns"].get(cell.column.removeprefix(f"{domain}_"))
-        if column and model in ("", of):
+        model_of_cell = str(cell.place.get("model"))
+        column = PRINTED["columns"].get(cell.column.removeprefix(f"{domain}_"))
+        if column and model in ("", model_of_cell):
+            # The row of a printed method is "BASE MODEL, METHOD", and the paper calls its own method Ours.
             method = cell.row.rpartition(", ")[2].replace("Ours", "FAST")
-            source = f"Table {table.name.removeprefix('table-')}, {of}"
+            source = f"Table {table.name.removeprefix('table-')}, {model_of_cell}"
             yield {
                 "domain": domain,
                 "method": method,
@@ -490,14 +625,18 @@ def rows_of(folder: Path, reasons: Mapping[str, str] | None = None) -> list[Meth
     MitigationError
         If there is no adapter, or the adapters belong to several models.
     """
+    # Sorted, so that the page does not depend on the order of the file system.
     adapters: dict[str, Adapter] = {path.parent.name: read(path.parent) for path in sorted(folder.glob(f"*/{FACTS}"))}
     bases = sorted({adapter.revision for adapter in adapters.values()})
     if len(bases) != 1:
         raise MitigationError(
             f"{folder} has adapters of {len(bases)} models; give a folder with the adapters of one model."
         )
-    made = [Method(name, adapter) for name, adapter in adapters.items()]
-    return [*made, *(Method(name, reason=reason) for name, reason in (reasons or {}).items() if name not in adapters)]
+    methods = [Method(name, adapter) for name, adapter in adapters.items()]
+    for name, reason in (reasons or {}).items():
+        if name not in adapters:
+            methods.append(Method(name, reason=reason))
+    return methods
 
 
 def measured_before(folder: Path) -> Mapping[str, Any] | None:
@@ -529,7 +668,10 @@ def _content(folder: Path) -> dict[str, Any]:
 
 def own_files(folder: Path) -> tuple[str, ...]:
     """The files that an earlier version wrote, if there is its ``methods.json``."""
-    return tuple(name for name in FILES if name != "methods.csv") if "methods" in _content(folder) else ()
+    if "methods" not in _content(folder):
+        return ()
+    # Earlier versions wrote no table of changes.
+    return tuple(name for name in FILES if name != "methods.csv")
 
 
 def check_files(folder: Path) -> None:
@@ -542,6 +684,7 @@ def check_files(folder: Path) -> None:
     MitigationError
         With the first such file.
     """
+    # Earlier versions kept no record of checksums, so their files are known by methods.json.
     if (folder / RECORD).exists() or not own_files(folder):
         refuse_foreign(folder / RECORD, [folder / name for name in FILES], MitigationError)
 
@@ -554,10 +697,14 @@ def check_same(folder: Path, measured: Mapping[str, Any]) -> None:
     MitigationError
         With the first that differs of the profile, the benchmarks, the limit, the texts, the resamples and the data.
     """
-    before = measured_before(folder) or {}
-    pairs = {name: (value, measured.get(name)) for name, value in before.items() if name != "data"}
-    old, new = before.get("data") or {}, measured["data"]
-    pairs |= {name: (version, new.get(name)) for name, version in old.items()}
-    other = [f"{name} {value} instead of {now}" for name, (value, now) in pairs.items() if value != now]
-    if other:
-        raise MitigationError(f"{folder} has methods measured with {other[0]}; give another --out.")
+    # A folder of an earlier version says nothing, and then nothing is refused.
+    before = dict(measured_before(folder) or {})
+    now = dict(measured)
+    # The versions of the data are compared one by one, after all else.
+    before |= before.pop("data", None) or {}
+    now |= now.pop("data")
+    for name, value in before.items():
+        if value != now.get(name):
+            raise MitigationError(
+                f"{folder} has methods measured with {name} {value} instead of {now.get(name)}; give another --out."
+            )

@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 
@@ -15,7 +15,7 @@ from cards.common.text import templates
 from mitigation.errors import MitigationError
 from mitigation.methods import comparison
 from mitigation.methods.comparison import COLUMNS, PRINTED
-from scoring.adapters.facts import SCHEMA, Adapter
+from scoring.adapters.facts import SCHEMA, Adapter, Numbers
 from scoring.report.page import template
 from scoring.report.plots import draw
 
@@ -24,6 +24,8 @@ _TEMPLATES = Path(__file__).parents[1] / "templates"
 _SIZE = (7.0, 4.8)
 #: Points of a letter and of a line of the labels.
 _LETTER, _LINE = 4.6, 10.5
+#: The box under a text, so that no line runs through it.
+_BEHIND_TEXT = {"facecolor": draw.PAPER, "edgecolor": "none", "pad": 0.6}
 
 
 def tone(row: Any) -> str:
@@ -31,22 +33,28 @@ def tone(row: Any) -> str:
     words = comparison.verdict_text(row)
     if words in ("nearer, ability kept", "kept"):
         return "kept"
-    return "lost" if words in ("nearer, ability lost", "further", "lost") else ""
+    if words in ("nearer, ability lost", "further", "lost"):
+        return "lost"
+    return ""
 
 
 def page(model: str, tables: Sequence[comparison.DomainTable], measured: Mapping[str, Any]) -> str:
     """The text of ``methods.html``."""
-    panels, used = [plot(table) for table in tables], {name for table in tables for name in table.columns}
-    made = template("methods.html.j2", _TEMPLATES)
-    made.globals.update(
+    panels = [plot(table) for table in tables]
+    measured_columns: set[str] = set()
+    for table in tables:
+        measured_columns |= set(table.columns)
+    # In the order of columns.toml, whatever the order of measurement was.
+    columns = {name: column for name, column in COLUMNS.items() if name in measured_columns}
+    html = template("methods.html.j2", _TEMPLATES)
+    html.globals.update(
         change_text=comparison.change_text,
         verdict_text=comparison.verdict_text,
         tone=tone,
         decimals=decimals,
         not_run=not_run,
     )
-    columns = {name: column for name, column in COLUMNS.items() if name in used}
-    return made.render(
+    return html.render(
         model=model,
         tables=tables,
         measured=measured,
@@ -71,8 +79,19 @@ def markdown(model: str, tables: Sequence[comparison.DomainTable]) -> str:
 
 
 def _markdown_cell(row: Any) -> str:
-    change = f" ({comparison.change_text(row)}, n {row.n:,.0f})" if comparison.change_text(row) else ""
+    change = comparison.change_text(row)
+    if change:
+        change = f" ({change}, n {row.n:,.0f})"
     return f"{decimals(row.after, 2, missing='')}{change} {comparison.verdict_text(row)}".strip()
+
+
+class Dot(NamedTuple):
+    """A method in the plot: the change of its distance from the ideal value and that of LMS, with intervals."""
+
+    method: str
+    distance: Numbers
+    ability: Numbers
+    colour: str
 
 
 def plot(table: comparison.DomainTable) -> draw.Panel | None:
@@ -80,62 +99,105 @@ def plot(table: comparison.DomainTable) -> draw.Panel | None:
 
     Methods that changed one of them beyond noise are in colour, with their intervals.
     """
-    ideal, dots = COLUMNS[table.bias].ideal, []
-    for method, row in table.cells().items():
-        if table.bias in row and "LMS" in row and ideal is not None:
-            bias, lms = row[table.bias], row["LMS"]
-            moved = moved_away(bias.before, (bias.difference, bias.low, bias.high), ideal)
-            verdicts = {bias.verdict, lms.verdict}
-            colour = draw.LINE_3 if {"further", "lost"} & verdicts else draw.LINE_2 if "nearer" in verdicts else ""
-            if math.isfinite(moved[0] + lms.difference):
-                dots.append((method, moved, (lms.difference, lms.low, lms.high), colour))
+    ideal = COLUMNS[table.bias].ideal
+    if ideal is None:
+        return None
+    dots = _dots(table, ideal)
     if not dots:
         return None
 
-    # Lines do not run through a text.
-    behind = {"facecolor": draw.PAPER, "edgecolor": "none", "pad": 0.6}
-
     def paint(axes: Axes) -> None:
-        for line in (axes.axvline, axes.axhline):
-            line(0, color=draw.INK, linewidth=0.9, linestyle=(0, (4, 2)))
-        for _, (x, left, right), (y, low, high), colour in dots:
-            if colour:
-                axes.plot((left, right), (y, y), color=colour, linewidth=1.1, alpha=0.7)
-                axes.plot((x, x), (low, high), color=colour, linewidth=1.1, alpha=0.7)
-            axes.plot(x, y, "o", color=colour or draw.THIRD, markersize=5.5, markeredgecolor=draw.PAPER, zorder=4)
+        _paint_dots(axes, dots)
         axes.set(xlabel=f"change of the distance of {table.bias} from {ideal:g}", ylabel="change of LMS")
-        axes.set_xlim(limits([*(moved if colour else moved[:1] * 3 for _, moved, _, colour in dots), (0.0,) * 3]))
-        axes.set_ylim(limits([*(able if colour else able[:1] * 3 for _, _, able, colour in dots), (0.0,) * 3]))
-        (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
-        for x, words in enumerate(("nearer", "further")):
-            for y, also in enumerate(("less able", "more able")):
-                place, sides = (0.005 + 0.99 * x, 0.01 + 0.98 * y), (("left", "right")[x], ("bottom", "top")[y])
-                text = axes.text(*place, f"{words}, {also}", transform=axes.transAxes, color=draw.SOFT)
-                text.set(ha=sides[0], va=sides[1], style="italic", bbox=behind)
-        # Labels are placed in points, because their size does not depend on the scale of the axes.
-        scale = 72 * (_SIZE[0] - 0.6) / (right - left), 72 * (_SIZE[1] - 0.6) / (high - low)
-        points = [(scale[0] * x, scale[1] * y) for _, (x, *_), (y, *_), _ in dots]
-        widths = [_LETTER * len(method) + 4 for method, *_ in dots]
-        places = label_places(points, widths, (scale[0] * left, scale[0] * right))
-        for (method, (x, *_), (y, *_), colour), point, place in zip(dots, points, places, strict=True):
-            shift = place[0] - point[0], place[1] - point[1]
-            leader = {"arrowstyle": "-", "color": draw.SOFT, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
-            axes.annotate(
-                method,
-                (x, y),
-                xytext=shift,
-                textcoords="offset points",
-                ha="center",
-                va="center",
-                fontsize=8.5,
-                color=draw.INK if colour else draw.SOFT,
-                bbox=behind,
-                arrowprops=leader if abs(shift[1]) > _LINE else None,
-                zorder=5,
-            )
+        # Zero is always shown, and the interval of a grey dot is not drawn, so it does not widen the axes.
+        distances: list[Numbers] = []
+        abilities: list[Numbers] = []
+        for dot in dots:
+            x, y = dot.distance[0], dot.ability[0]
+            distances.append(dot.distance if dot.colour else (x, x, x))
+            abilities.append(dot.ability if dot.colour else (y, y, y))
+        axes.set_xlim(limits([*distances, (0.0, 0.0, 0.0)]))
+        axes.set_ylim(limits([*abilities, (0.0, 0.0, 0.0)]))
+        _name_corners(axes)
+        _name_dots(axes, dots)
 
     label = f"Change of the distance of {table.bias} from {ideal:g} and change of LMS of {len(dots)} methods"
     return draw.panel(table.domain, f"{label}, {table.domain}", _SIZE, paint)
+
+
+def _dots(table: comparison.DomainTable, ideal: float) -> list[Dot]:
+    """The methods with a score of bias and with LMS, in colour if one of these changed beyond noise."""
+    dots = []
+    for method, row in table.cells().items():
+        if table.bias not in row or "LMS" not in row:
+            continue
+        bias, lms = row[table.bias], row["LMS"]
+        distance = moved_away(bias.before, (bias.difference, bias.low, bias.high), ideal)
+        # A loss of either kind is shown before a gain.
+        verdicts = {bias.verdict, lms.verdict}
+        if verdicts & {"further", "lost"}:
+            colour = draw.LINE_3
+        elif "nearer" in verdicts:
+            colour = draw.LINE_2
+        else:
+            colour = ""
+        if math.isfinite(distance[0] + lms.difference):
+            dots.append(Dot(method, distance, (lms.difference, lms.low, lms.high), colour))
+    return dots
+
+
+def _paint_dots(axes: Axes, dots: Sequence[Dot]) -> None:
+    """Draws lines through zero, and each dot with its intervals if it is in colour."""
+    for line in (axes.axvline, axes.axhline):
+        line(0, color=draw.INK, linewidth=0.9, linestyle=(0, (4, 2)))
+    for dot in dots:
+        x, left, right = dot.distance
+        y, low, high = dot.ability
+        if dot.colour:
+            axes.plot((left, right), (y, y), color=dot.colour, linewidth=1.1, alpha=0.7)
+            axes.plot((x, x), (low, high), color=dot.colour, linewidth=1.1, alpha=0.7)
+        colour = dot.colour or draw.THIRD
+        axes.plot(x, y, "o", color=colour, markersize=5.5, markeredgecolor=draw.PAPER, zorder=4)
+
+
+def _name_corners(axes: Axes) -> None:
+    """Writes what each corner of the plot means; places are shares of the axes."""
+    for x, words, side in ((0, "nearer", "left"), (1, "further", "right")):
+        for y, also, end in ((0, "less able", "bottom"), (1, "more able", "top")):
+            text = axes.text(
+                0.005 + 0.99 * x, 0.01 + 0.98 * y, f"{words}, {also}", transform=axes.transAxes, color=draw.SOFT
+            )
+            text.set(ha=side, va=end, style="italic", bbox=_BEHIND_TEXT)
+
+
+def _name_dots(axes: Axes, dots: Sequence[Dot]) -> None:
+    """Writes the name of each method next to its dot, with a line to the dot where the name is far from it."""
+    left, right = axes.get_xlim()
+    low, high = axes.get_ylim()
+    # Labels are placed in points (72 an inch), because their size does not depend on the scale of the axes. The plot
+    # without its margins is 0.6 inches smaller than the figure.
+    across = 72 * (_SIZE[0] - 0.6) / (right - left)
+    up = 72 * (_SIZE[1] - 0.6) / (high - low)
+    points = [(across * dot.distance[0], up * dot.ability[0]) for dot in dots]
+    # A letter is about as wide everywhere, so the width of a text is estimated.
+    widths = [_LETTER * len(dot.method) + 4 for dot in dots]
+    places = label_places(points, widths, (across * left, across * right))
+    leader = {"arrowstyle": "-", "color": draw.SOFT, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
+    for dot, point, place in zip(dots, points, places, strict=True):
+        shift = place[0] - point[0], place[1] - point[1]
+        axes.annotate(
+            dot.method,
+            (dot.distance[0], dot.ability[0]),
+            xytext=shift,
+            textcoords="offset points",
+            ha="center",
+            va="center",
+            fontsize=8.5,
+            color=draw.INK if dot.colour else draw.SOFT,
+            bbox=_BEHIND_TEXT,
+            arrowprops=leader if abs(shift[1]) > _LINE else None,
+            zorder=5,
+        )
 
 
 def limits(estimates: Sequence[tuple[float, ...]]) -> tuple[float, float]:
@@ -146,10 +208,20 @@ def limits(estimates: Sequence[tuple[float, ...]]) -> tuple[float, float]:
     >>> limits([(2.0, math.nan, math.nan)])  # of one example, which has no interval
     (1.0, 3.0)
     """
-    ends = [tuple(x if math.isfinite(x) else value for x in (value, low, high)) for value, low, high in estimates]
-    most = median([high - low for _, low, high in ends if high > low] or [0.0])
+    ends: list[tuple[float, float, float]] = []
+    lengths: list[float] = []
+    for value, low, high in estimates:
+        if not math.isfinite(low):
+            low = value
+        if not math.isfinite(high):
+            high = value
+        ends.append((value, low, high))
+        if high > low:
+            lengths.append(high - low)
+    most = median(lengths) if lengths else 0.0
     least = min(max(low, value - most) for value, low, _ in ends)
     largest = max(min(high, value + most) for value, _, high in ends)
+    # A tenth of the range on both sides; a range of length zero gets a margin of one.
     margin = 0.1 * (largest - least) or 1.0
     return least - margin, largest + margin
 
@@ -157,7 +229,7 @@ def limits(estimates: Sequence[tuple[float, ...]]) -> tuple[float, float]:
 def label_places(
     dots: Sequence[tuple[float, float]], widths: Sequence[float], ends: tuple[float, float] = (-math.inf, math.inf)
 ) -> list[tuple[float, float]]:
-    """The middle of the label of each dot, in points: the nearest place beside it that no label and no dot has.
+    """The middle of the label of each dot, in points: the nearest place next to it that no label and no dot has.
 
     Labels are ``widths`` wide and stay within the ``ends`` of the axis.
 
@@ -166,25 +238,37 @@ def label_places(
     """
     placed: list[tuple[float, float, float]] = []
     for (x, y), width in zip(dots, widths, strict=True):
-        beside = [
-            (x + side * (width / 2 + 6), y + up * reach * _LINE)
-            for reach in range(12)
-            for up in (1, -1)
-            for side in (1, -1)
-        ]
-
-        def free(place: tuple[float, float], width: float = width) -> bool:
-            # A label may neither leave the axes nor touch another label or a dot.
-            inside = ends[0] <= place[0] - width / 2 and place[0] + width / 2 <= ends[1]
-            apart = all(abs(place[0] - u) >= (width + w) / 2 or abs(place[1] - v) >= _LINE for u, v, w in placed)
-            return (
-                inside and apart and all(abs(place[0] - u) >= width / 2 + 3 or abs(place[1] - v) >= 7 for u, v in dots)
-            )
-
-        # The nearest place where the label hides neither another label nor a dot; the first one if there is none.
-        place = next(filter(free, beside), beside[0])
-        placed.append((*place, width))
+        # Nearest first: on the line of the dot, then a line further up and down, on its right and on its left.
+        nearby = []
+        for reach in range(12):
+            for up in (1, -1):
+                for side in (1, -1):
+                    nearby.append((x + side * (width / 2 + 6), y + up * reach * _LINE))
+        chosen = nearby[0]
+        for place in nearby:
+            if _is_free(place, width, placed, dots, ends):
+                chosen = place
+                break
+        placed.append((chosen[0], chosen[1], width))
     return [(x, y) for x, y, _ in placed]
+
+
+def _is_free(
+    place: tuple[float, float],
+    width: float,
+    labels: Sequence[tuple[float, float, float]],
+    dots: Sequence[tuple[float, float]],
+    ends: tuple[float, float],
+) -> bool:
+    """Whether a label in a place neither leaves the axes nor touches another label (x, y, width) or a dot."""
+    x, y = place
+    if x - width / 2 < ends[0] or x + width / 2 > ends[1]:
+        return False
+    for label_x, label_y, label_width in labels:
+        if abs(x - label_x) < (width + label_width) / 2 and abs(y - label_y) < _LINE:
+            return False
+    # A dot is 6 points wide and its label a line high, with a point between them.
+    return not any(abs(x - dot_x) < width / 2 + 3 and abs(y - dot_y) < 7 for dot_x, dot_y in dots)
 
 
 def moved_away(before: float, change: tuple[float, float, float], ideal: float) -> tuple[float, float, float]:
@@ -194,9 +278,12 @@ def moved_away(before: float, change: tuple[float, float, float], ideal: float) 
     ((-2.0, -4.0, 1.0), (-1.0, -2.0, 0.5))
     """
     # The distance has its least value, zero, inside an interval that contains the ideal value.
-    far, (value, low, high) = abs(before - ideal), change
-    ends = sorted(abs(before + end - ideal) - far for end in (low, high))
-    return abs(before + value - ideal) - far, -far if low <= ideal - before <= high else ends[0], ends[1]
+    value, low, high = change
+    distance = abs(before - ideal)
+    least, most = sorted((abs(before + low - ideal) - distance, abs(before + high - ideal) - distance))
+    if low <= ideal - before <= high:
+        least = -distance
+    return abs(before + value - ideal) - distance, least, most
 
 
 def write(
@@ -206,21 +293,23 @@ def write(
 
     ``measured`` says how the scores were measured; without it the folder's own statement is kept.
     """
+    # A call that makes nothing new keeps what the folder says.
     measured = measured or comparison.measured_before(folder)
-    facts = [
-        {"method": row.name, "reason": row.reason, "changes": [], "cost": None}
-        | (_facts(row.adapter) if row.adapter else {})
-        for row in rows
-    ]
-    content, frame = {"model": model, "measured": measured, "methods": facts}, comparison.changes_frame(model, rows)
+    methods = []
+    for row in rows:
+        facts: dict[str, Any] = {"method": row.name, "reason": row.reason, "changes": [], "cost": None}
+        if row.adapter:
+            facts |= _facts(row.adapter)
+        methods.append(facts)
+    frame = comparison.changes_frame(model, rows)
     tables = comparison.tables_of(frame, rows)
-    texts = (
-        comparison.METHODS.content(content),
-        frame.to_csv(index=False).encode(),
-        markdown(model, tables).encode(),
-        page(model, tables, measured or {}).encode(),
-    )
-    put_all(folder, dict(zip(comparison.FILES, texts, strict=True)), MitigationError, ours=comparison.own_files(folder))
+    contents = {
+        "methods.json": comparison.METHODS.content({"model": model, "measured": measured, "methods": methods}),
+        "methods.csv": frame.to_csv(index=False).encode(),
+        "methods.md": markdown(model, tables).encode(),
+        "methods.html": page(model, tables, measured or {}).encode(),
+    }
+    put_all(folder, contents, MitigationError, ours=comparison.own_files(folder))
     return tables
 
 

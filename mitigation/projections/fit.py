@@ -10,9 +10,8 @@ import numpy as np
 
 from mitigation.errors import MitigationError
 from mitigation.projections import sentences
-from mitigation.recipe import Adapter, Job, Model, TrainingData, setting
-from mitigation.texts.attribute_words import AttributeWords
-from mitigation.training.settings import CODE, CorpusSettings, WordSettings, text_versions
+from mitigation.recipe import Adapter, Job, Model, setting
+from mitigation.training.settings import CODE, CorpusSettings, WordSettings
 from scoring.types import Floats
 
 if TYPE_CHECKING:
@@ -55,13 +54,7 @@ class ClassStates:
     held: tuple[Floats, np.ndarray[Any, Any]]
 
 
-def read_text(settings: SentenceSettings, data: TrainingData) -> tuple[list[str], AttributeWords]:
-    """The lines of the corpus and the list of words, which are recorded among the data."""
-    data.versions.update(text_versions(settings))
-    return settings.texts(), settings.listed
-
-
-def class_states(model: Model, settings: ProjectionSettings, data: TrainingData) -> ClassStates:
+def class_states(model: Model, settings: ProjectionSettings) -> ClassStates:
     """The states of sentences of each class.
 
     Raises
@@ -71,24 +64,27 @@ def class_states(model: Model, settings: ProjectionSettings, data: TrainingData)
     """
     from mitigation.projections.states import mean_states
 
-    lines, words = read_text(settings, data)
     read = sentences.published_classes if settings.published else sentences.classes
-    classes = read(lines, words, settings.sentences, settings.seed).check(LEAST)
-    states = np.concatenate([mean_states(model, one, settings.most_tokens) for one in classes.sentences])
-    labels = np.repeat(np.arange(len(classes.names)), [len(one) for one in classes.sentences])
-    return ClassStates(classes.names, *split(states, labels, settings.seed))
+    classes = read(settings.texts(), settings.listed, settings.sentences, settings.seed).check(LEAST)
+    parts = [mean_states(model, sentences_of_class, settings.most_tokens) for sentences_of_class in classes.sentences]
+    states = np.concatenate(parts)
+    # The states of a class follow each other.
+    labels = np.repeat(np.arange(len(classes.names)), [len(part) for part in parts])
+    fit, choose, held = split(states, labels, settings.seed)
+    return ClassStates(classes.names, fit, choose, held)
 
 
 def split(states: Floats, labels: np.ndarray[Any, Any], seed: int) -> list[tuple[Floats, np.ndarray[Any, Any]]]:
     """States and labels in three parts, split as in the code of bias-bench."""
     from sklearn.model_selection import train_test_split
 
+    # Twice three tenths: 30 % are held out, 21 % choose and 49 % fit.
     rest, held, rest_labels, held_labels = train_test_split(states, labels, test_size=0.3, random_state=seed)
     fit, choose, fit_labels, choose_labels = train_test_split(rest, rest_labels, test_size=0.3, random_state=seed)
     return [(fit, fit_labels), (choose, choose_labels), (held, held_labels)]
 
 
-def tuple_states(model: Model, settings: ProjectionSettings, data: TrainingData, *, mean: bool = True) -> list[Floats]:
+def tuple_states(model: Model, settings: ProjectionSettings, *, mean: bool = True) -> list[Floats]:
     """The states of sentences with each word of a group, an array [sentences, width] for each place of a group.
 
     Instead of ``mean`` states they are the directions from one word to the other where the model predicts them.
@@ -100,7 +96,7 @@ def tuple_states(model: Model, settings: ProjectionSettings, data: TrainingData,
     """
     from mitigation.projections.states import mean_states, prediction_gradients
 
-    lines, words = read_text(settings, data)
+    lines, words = settings.texts(), settings.listed
     if settings.published:
         chosen = sentences.published_tuples(lines, words, settings.sentences)
     else:
@@ -111,13 +107,15 @@ def tuple_states(model: Model, settings: ProjectionSettings, data: TrainingData,
             "larger corpus."
         )
     if mean:
-        return [mean_states(model, column, settings.most_tokens) for column in zip(*chosen, strict=True)]
+        places = zip(*chosen, strict=True)
+        return [mean_states(model, sentences_of_place, settings.most_tokens) for sentences_of_place in places]
     towards = prediction_gradients(model, chosen, settings.most_tokens)
     if len(towards) < LEAST:
         raise MitigationError(
             f"{len(towards)} sentences differ from their partners in words of one token each, and at least {LEAST} are "
             "needed; give a larger corpus, or read sentences."
         )
+    # A principal component has no sign, so each direction and its opposite keep the mean at zero.
     return [towards, -towards]
 
 
@@ -125,7 +123,9 @@ def probe_measures(states: ClassStates, projection: Projection) -> dict[str, Num
     """Accuracy on held-out sentences of linear probes fitted before and after, and the share of the largest class."""
     from mitigation.projections.subspaces import probe
 
-    (fit, labels), (held, held_labels) = states.fit, states.held
+    # The probe is fitted on the part on which the projection was fitted, and tested on another one.
+    fit, labels = states.fit
+    held, held_labels = states.held
     before = probe(fit, labels, held, held_labels)
     after = probe(projection(fit), labels, projection(held), held_labels)
     return {"probe before": before.numbers, "probe after": after.numbers, "largest class": before.majority}

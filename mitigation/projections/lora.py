@@ -30,9 +30,12 @@ def write_projection(model: Model, projection: Projection, out: Path) -> int:
     if not projection.rank:
         raise MitigationError("The projection removes no direction, so there is nothing to write; give more text.")
     name, module = reading_map(model)
-    left, right, mean = (torch.from_numpy(part) for part in (projection.left, projection.right, projection.mean))
+    left, right = torch.from_numpy(projection.left), torch.from_numpy(projection.right)
     down = -(module.weight.double().cpu() @ left)
-    bias = -(down @ (right @ mean)) if projection.mean.any() else None
+    bias = None
+    if projection.mean.any():
+        # B = -W L, so W L R m is -(B (R m)).
+        bias = -(down @ (right @ torch.from_numpy(projection.mean)))
     return write_lora(model, {name: Matrices(right, down, bias)}, out)
 
 
@@ -56,7 +59,8 @@ def write_lora(model: Model, matrices: Mapping[str, Matrices], out: Path) -> int
 
     from scoring.adapters.attach import wrap
 
-    rank, with_bias = {(len(given.a), given.bias is not None) for given in matrices.values()}.pop()
+    first = next(iter(matrices.values()))
+    rank, with_bias = len(first.a), first.bias is not None
     config = LoraConfig(
         r=rank,
         lora_alpha=rank,  # the scale of the product is 1
@@ -69,17 +73,22 @@ def write_lora(model: Model, matrices: Mapping[str, Matrices], out: Path) -> int
     network = wrap(model.network, config)
     try:
         with torch.no_grad():
-            for name, given in matrices.items():
+            for name, parts in matrices.items():
                 layer = network.get_base_model().get_submodule(name)
                 if "default" in layer.lora_embedding_A:
-                    layer.lora_embedding_A["default"].copy_(given.a)
-                    layer.lora_embedding_B["default"].copy_(given.b)
+                    layer.lora_embedding_A["default"].copy_(parts.a)
+                    layer.lora_embedding_B["default"].copy_(parts.b)
                     continue
-                layer.lora_A["default"].weight.copy_(given.a)
-                layer.lora_B["default"].weight.copy_(given.b)
-                if given.bias is not None:
-                    layer.lora_B["default"].bias.copy_(given.bias)
+                layer.lora_A["default"].weight.copy_(parts.a)
+                layer.lora_B["default"].weight.copy_(parts.b)
+                if parts.bias is not None:
+                    layer.lora_B["default"].bias.copy_(parts.bias)
         save_peft(network, out, model.name)
     finally:
         model.network = network.unload().eval()
-    return sum(part.numel() for given in matrices.values() for part in given if part is not None)
+    parameters = 0
+    for parts in matrices.values():
+        parameters += parts.a.numel() + parts.b.numel()
+        if parts.bias is not None:
+            parameters += parts.bias.numel()
+    return parameters

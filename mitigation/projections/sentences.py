@@ -7,7 +7,7 @@ sentences are split alike.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from mitigation.errors import MitigationError
@@ -33,8 +33,9 @@ class Classes:
         MitigationError
             With the number of sentences of each class.
         """
-        if any(len(one) < least for one in self.sentences):
-            counts = ", ".join(f"{len(own)} {name}" for name, own in zip(self.names, self.sentences, strict=True))
+        sizes = [len(sentences_of_class) for sentences_of_class in self.sentences]
+        if min(sizes) < least:
+            counts = ", ".join(f"{size} {name}" for name, size in zip(self.names, sizes, strict=True))
             raise MitigationError(
                 f"The corpus has {counts} sentences, and a class needs at least {least}; give a larger corpus."
             )
@@ -48,12 +49,16 @@ def published_classes(lines: Iterable[str], words: AttributeWords, most: int, se
     sentence ends at a random word after the last kind of listed word in it (a neutral one anywhere after its
     fourth), because the end of a sentence says less of the class.
     """
+    # One generator for the order of lines and for the clipping, as in the published code.
     draw = random.Random(seed)
-    draw.shuffle(ordered := list(lines))
-    sides = [words.side(0), words.side(1)] if len(words.groups[0]) == 2 else [words.all]
-    of_side: list[dict[str, str]] = [{} for _ in sides]  # sentence as written to clipped sentence
+    names: tuple[str, ...] = ("biased",)
+    sides = [words.all]
+    if len(words.groups[0]) == 2:
+        names = ("male", "female")
+        sides = [words.side(0), words.side(1)]
+    clipped: list[dict[str, str]] = [{} for _ in sides]  # sentence as written to clipped sentence
     neutral: list[str] = []
-    for sentence in (sentence for line in ordered for sentence in sentences(line)):
+    for sentence in _shuffled_sentences(lines, draw):
         parts = [part.lower() for part in sentence.split(" ")]
         if len(parts) < SHORTEST:
             continue
@@ -68,12 +73,23 @@ def published_classes(lines: Iterable[str], words: AttributeWords, most: int, se
                 break
         if not present and len(neutral) < most:
             neutral.append(" ".join(parts[: draw.randint(4, len(parts))]))
-        elif len(present) == 1 and len(kind := of_side[min(present)]) < most and sentence not in kind:
-            kind[sentence] = " ".join(parts[: draw.randint(last, len(parts)) + 1])
-        if len(neutral) == most and all(len(one) == most for one in of_side):
+        elif len(present) == 1:
+            sentences_of_side = clipped[min(present)]
+            if len(sentences_of_side) < most and sentence not in sentences_of_side:
+                sentences_of_side[sentence] = " ".join(parts[: draw.randint(last, len(parts)) + 1])
+        if len(neutral) == most and all(len(sentences_of_side) == most for sentences_of_side in clipped):
             break
-    names = ("male", "female") if len(sides) == 2 else ("biased",)
-    return Classes((*names, "neutral"), (*(tuple(kind.values()) for kind in of_side), tuple(neutral)))
+    sentences_by_class = [tuple(sentences_of_side.values()) for sentences_of_side in clipped]
+    sentences_by_class.append(tuple(neutral))
+    return Classes((*names, "neutral"), tuple(sentences_by_class))
+
+
+def _shuffled_sentences(lines: Iterable[str], draw: random.Random) -> Iterator[str]:
+    """The sentences of lines, in a random order of lines."""
+    ordered = list(lines)
+    draw.shuffle(ordered)
+    for line in ordered:
+        yield from sentences(line)
 
 
 def classes(lines: Iterable[str], words: AttributeWords, most: int, seed: int) -> Classes:
@@ -81,19 +97,25 @@ def classes(lines: Iterable[str], words: AttributeWords, most: int, seed: int) -
 
     A class is a place in the groups of words. Case and punctuation do not hide a listed word.
     """
-    random.Random(seed).shuffle(ordered := list(lines))
     places = range(len(words.groups[0]))
     sides = [words.side(place) for place in places]
-    of_side: list[dict[str, None]] = [{} for _ in places]
-    for sentence in (sentence for line in ordered for sentence in sentences(line)):
+    # The keys are the sentences: a dictionary keeps their order and has each once.
+    by_place: list[dict[str, None]] = [{} for _ in places]
+    for sentence in _shuffled_sentences(lines, random.Random(seed)):
         parts = word_set(sentence)
         # A sentence about both groups says nothing of their difference.
         present = [place for place in places if sides[place] & parts]
-        if len(present) == 1 and len(of_side[present[0]]) < most and len(sentence.split()) >= SHORTEST:
-            of_side[present[0]][sentence] = None
-            if all(len(kind) == most for kind in of_side):
+        if len(present) != 1 or len(sentence.split()) < SHORTEST:
+            continue
+        sentences_of_place = by_place[present[0]]
+        if len(sentences_of_place) < most:
+            sentences_of_place[sentence] = None
+            if all(len(sentences_of_place) == most for sentences_of_place in by_place):
                 break
-    return Classes(("male", "female") if len(places) == 2 else words.groups[0], tuple(map(tuple, of_side)))
+    names = words.groups[0]
+    if len(places) == 2:
+        names = ("male", "female")
+    return Classes(names, tuple(tuple(sentences_of_place) for sentences_of_place in by_place))
 
 
 def word_set(sentence: str) -> set[str]:
@@ -102,8 +124,12 @@ def word_set(sentence: str) -> set[str]:
     >>> sorted(word_set("Mr. Hall met her."))
     ['hall', 'her', 'her.', 'met', 'mr', 'mr.']
     """
-    words = set(map(str.lower, WORD.findall(sentence)))
-    return words | {word.removesuffix(".") for word in words}
+    words = set()
+    for match in WORD.findall(sentence):
+        word = match.lower()
+        words.add(word)
+        words.add(word.removesuffix("."))
+    return words
 
 
 def published_tuples(lines: Iterable[str], words: AttributeWords, most: int) -> list[tuple[str, ...]]:
@@ -111,25 +137,24 @@ def published_tuples(lines: Iterable[str], words: AttributeWords, most: int) -> 
 
     A sentence is used once for each listed word in it. ``most`` 0 is all of them.
     """
-    made: list[tuple[str, ...]] = []
+    with_each_word: list[tuple[str, ...]] = []
     for line in lines:
         for sentence in sentences(line.lower()):
-            made += replaced(sentence.strip(), words)
-            if most and len(made) >= most:
-                return made[:most]
-    return made
+            with_each_word += replaced(sentence.strip(), words)
+            if most and len(with_each_word) >= most:
+                return with_each_word[:most]
+    return with_each_word
 
 
 def tuples(lines: Iterable[str], words: AttributeWords, most: int, seed: int) -> list[tuple[str, ...]]:
     """Different sentences, each with all listed words replaced at the same time; ``most`` 0 is all of them."""
-    random.Random(seed).shuffle(ordered := list(lines))
     swapper, others = Swapper(words), len(words.groups[0]) - 1
-    made: dict[str, tuple[str, ...]] = {}
-    for sentence in (sentence for line in ordered for sentence in sentences(line)):
+    tuples_by_sentence: dict[str, tuple[str, ...]] = {}
+    for sentence in _shuffled_sentences(lines, random.Random(seed)):
         # Turn k replaces each word by the k-th other one of its group.
         swapped = [swapper.swap(sentence, turn) for turn in range(others)]
         if swapped[0] != sentence:
-            made.setdefault(sentence, (sentence, *swapped))
-        if most and len(made) >= most:
+            tuples_by_sentence.setdefault(sentence, (sentence, *swapped))
+        if most and len(tuples_by_sentence) >= most:
             break
-    return list(made.values())
+    return list(tuples_by_sentence.values())

@@ -93,21 +93,26 @@ def prediction_gradients(model: Model, pairs: Sequence[Sequence[str]], most_toke
     are left out. The direction goes to the word of the first text.
     """
     _, module = reading_map(model)
-    found = []
-    for words in filter(None, (differing_words(model, texts[:2], most_tokens) for texts in pairs)):
+    gradients = []
+    for texts in pairs:
+        words = differing_words(model, texts[:2], most_tokens)
+        if words is None:
+            continue
         states: list[torch.Tensor] = []
 
         # The state becomes a leaf of the graph, so nothing before it is differentiated.
         def follow(_: Any, inputs: tuple[torch.Tensor, ...], states: list[torch.Tensor] = states) -> Any:
             states.append(inputs[0].detach().requires_grad_())
-            return states[0], *inputs[1:]
+            return (states[0], *inputs[1:])
 
         with torch.enable_grad(), module.register_forward_pre_hook(follow):
             answers = model.network(input_ids=words.inputs[0]).logits[0, words.at]
             odds = answers.gather(1, words.ids[0][:, None]) - answers.gather(1, words.ids[1][:, None])
             (gradient,) = torch.autograd.grad(odds.sum(), states)
-        found.append(gradient[0, words.at].double().cpu().numpy())
-    return np.concatenate(found) if found else np.empty((0, 0))
+        gradients.append(gradient[0, words.at].double().cpu().numpy())
+    if not gradients:
+        return np.empty((0, 0))
+    return np.concatenate(gradients)
 
 
 def last_hidden_state(network: Any, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
@@ -119,7 +124,9 @@ def last_hidden_state(network: Any, inputs: dict[str, torch.Tensor]) -> torch.Te
         If the network has no such part.
     """
     base = getattr(network, "base_model", network)
-    states = None if base is network else getattr(base(**inputs), "last_hidden_state", None)
+    states = None
+    if base is not network:
+        states = getattr(base(**inputs), "last_hidden_state", None)
     if states is None:
         raise MitigationError(
             f"{type(network).__name__} has no part that gives the last hidden state; use a recipe that changes none."
@@ -157,7 +164,9 @@ def writing_maps(model: Model, blocks: Sequence[str]) -> dict[str, torch.Tensor]
     last: dict[tuple[str, str], str] = {}
 
     def see(block: str, name: str, *_: Any) -> None:
-        last[block, name.split(".")[0] if "." in name else ""] = f"{block}.{name}"
+        # Modules run in their order, so the last map of a part replaces those before it.
+        part = name.split(".")[0] if "." in name else ""
+        last[block, part] = f"{block}.{name}"
 
     with ExitStack() as hooks:
         for block in blocks:
@@ -165,12 +174,15 @@ def writing_maps(model: Model, blocks: Sequence[str]) -> dict[str, torch.Tensor]
                 if name and isinstance(module, (torch.nn.Linear, Conv1D)):
                     hooks.enter_context(module.register_forward_hook(partial(see, block, name)))
         network(input_ids=probe_ids(model))
-    words = network.get_input_embeddings()
-    width = words.weight.shape[1]
-    weights = {next(name for name, module in network.named_modules() if module is words): words.weight.T}
+    embedding = network.get_input_embeddings()
+    width = embedding.weight.shape[1]
+    name_of_embedding = next(name for name, module in network.named_modules() if module is embedding)
+    weights = {name_of_embedding: embedding.weight.T}
     for name in last.values():
-        weight = network.get_submodule(name).weight
-        weight = weight.T if isinstance(network.get_submodule(name), Conv1D) else weight
+        module = network.get_submodule(name)
+        weight = module.weight
+        if isinstance(module, Conv1D):
+            weight = weight.T  # Conv1D of GPT-2 stores its weights with inputs first
         if not weight.is_floating_point():
             raise MitigationError(
                 f"The weights of {name} in {model.name} are of type {weight.dtype}; load the model without "
@@ -196,14 +208,25 @@ def predicting_states(model: Model, pairs: Sequence[Sequence[str]], most_tokens:
     MitigationError
         If in each pair the texts have other numbers of tokens.
     """
-    found = []
-    for words in filter(None, (differing_words(model, texts, most_tokens) for texts in pairs)):
+    states_of_words = []
+    for texts in pairs:
+        words = differing_words(model, texts, most_tokens)
+        if words is None:
+            continue
         inputs = {"input_ids": words.inputs[0], "attention_mask": torch.ones_like(words.inputs[0])}
-        states = outputs_of(model.network, [block], inputs)[0] if block else last_hidden_state(model.network, inputs)
-        found.append(states[0, words.at].double().cpu().numpy())
-    if not found:
+        states = _states(model.network, inputs, block)
+        states_of_words.append(states[0, words.at].double().cpu().numpy())
+    if not states_of_words:
         raise MitigationError(f"{model.name} has no two words of a choice in equally many tokens; give other words.")
-    return np.concatenate(found)
+    return np.concatenate(states_of_words)
+
+
+def _states(network: Any, inputs: dict[str, torch.Tensor], block: str) -> torch.Tensor:
+    """The output [rows, tokens, width] of a block, or the last hidden state where its name is empty."""
+    if not block:
+        return last_hidden_state(network, inputs)
+    (states,) = outputs_of(network, [block], inputs)
+    return states
 
 
 @torch.inference_mode()
@@ -225,10 +248,10 @@ def mean_states(model: Model, texts: Sequence[str], most_tokens: int, batch: int
     for start in range(0, len(order), batch):
         numbers = order[start : start + batch]
         inputs = network_inputs([rows[number] for number in numbers], model.tokens.pad, model.device)
-        network = model.network
-        last = (outputs_of(network, [block], inputs)[0] if block else last_hidden_state(network, inputs)).double()
-        mask = inputs["attention_mask"].to(last.device)[..., None]
-        means = ((last * mask).sum(1) / mask.sum(1)).cpu().numpy()
+        hidden = _states(model.network, inputs, block).double()
+        # Padding counts as zero in the sum and not in the number of tokens.
+        mask = inputs["attention_mask"].to(hidden.device)[..., None]
+        means = ((hidden * mask).sum(1) / mask.sum(1)).cpu().numpy()
         for number, mean in zip(numbers, means, strict=True):
             states[number] = mean
     return np.array(states)

@@ -16,7 +16,7 @@ import numpy as np
 
 from mitigation.errors import MitigationError
 from mitigation.projections import sentences
-from mitigation.projections.fit import FITTED, LEAST, SentenceSettings, read_text
+from mitigation.projections.fit import FITTED, LEAST, SentenceSettings
 from mitigation.recipe import setting
 from mitigation.texts.pairs_file import CHOICE, FEWEST, read_contrast
 from mitigation.training.settings import CODE, OPEN
@@ -24,7 +24,6 @@ from scoring.adapters.attach import without_remarks
 from scoring.types import Floats, Option, Request
 
 if TYPE_CHECKING:
-    from mitigation.training.data import TrainingData
     from scoring.inference.model import Model
 
 #: The first and the second word of a group of the list: a sentence with one, and with the other.
@@ -49,11 +48,14 @@ class Preference(NamedTuple):
 
     def measures(self, when: str) -> dict[str, float]:
         """The three numbers by their names among the measures of an adapter."""
-        names = ("held-out preference", "held-out absolute preference", "held-out loss")
-        return {f"{name} {when}": value for name, value in zip(names, self, strict=True)}
+        return {
+            f"held-out preference {when}": self.gap,
+            f"held-out absolute preference {when}": self.size,
+            f"held-out loss {when}": self.loss,
+        }
 
 
-def text_pairs(model: Model, settings: StreamSettings, data: TrainingData) -> tuple[list[Pair], list[Pair]]:
+def text_pairs(model: Model, settings: StreamSettings) -> tuple[list[Pair], list[Pair]]:
     """Pairs of sentences for fitting and held-out ones; in both, half of the sentences were written about each group.
 
     Sentences with more than ``most_tokens`` tokens, or more than the model's window has, are left out.
@@ -63,37 +65,62 @@ def text_pairs(model: Model, settings: StreamSettings, data: TrainingData) -> tu
     MitigationError
         If the groups of words are no pairs, or a group has too few sentences.
     """
-    lines, words = read_text(settings, data)
+    lines, words = settings.texts(), settings.listed
     if len(words.groups[0]) != 2:
         raise MitigationError(
             f"The groups of words for {settings.domain!r} have {len(words.groups[0])} words, and a direction has two "
             "ends; give pairs of words."
         )
     chosen = sentences.tuples(lines, words, settings.sentences, settings.seed)
-    # Words that are in both groups do not tell who a sentence is about.
+    # Words that are in both groups do not show whom a sentence is about.
     sides = words.side(0) - words.side(1), words.side(1) - words.side(0)
     written: tuple[list[Pair], list[Pair]] = ([], [])
+    # Two tokens are kept for the special ones around a text.
     longest = min(settings.most_tokens, (model.tokens.window or settings.most_tokens) - 2)
-    with without_remarks():  # transformers would warn of texts longer than the window, which are left out below
-        encoded = model.tokens.tokenizer([text for pair in chosen for text in pair])["input_ids"] if chosen else []
-    for number, (original, swapped) in enumerate(chosen):
-        if max(map(len, encoded[2 * number : 2 * number + 2])) > longest:
+    lengths = _token_counts(model, chosen)
+    for (original, swapped), length in zip(chosen, lengths, strict=True):
+        if length > longest:
             continue
-        present = [bool(side & sentences.word_set(original)) for side in sides]
-        if present == [True, False]:
+        words_of_sentence = sentences.word_set(original)
+        about_first = bool(sides[0] & words_of_sentence)
+        about_second = bool(sides[1] & words_of_sentence)
+        if about_first and not about_second:
             written[0].append((original, swapped))
-        elif present == [False, True]:
+        elif about_second and not about_first:
             written[1].append((swapped, original))
-    count = min(map(len, written))
+    count = min(len(written[0]), len(written[1]))
     if count < LEAST:
         raise MitigationError(
             f"The corpus has {len(written[0])} sentences with words of the first group alone and {len(written[1])} "
             f"with words of the second, and at least {LEAST} of each are needed; give a larger corpus."
         )
     # Alternating, so that every part of the list has as many sentences about each group.
-    pairs = [pair for both in zip(*written, strict=False) for pair in both]
+    pairs = _alternating(written[0], written[1])
     fitted = 2 * round(FITTED * count)
     return pairs[:fitted], pairs[fitted:][: settings.held]
+
+
+def _token_counts(model: Model, pairs: Sequence[Sequence[str]]) -> list[int]:
+    """The number of tokens of the longer text of each pair."""
+    texts: list[str] = []
+    for pair in pairs:
+        texts += pair
+    if not texts:
+        return []
+    with without_remarks():  # transformers would warn of texts longer than the window, which the caller leaves out
+        encoded = model.tokens.tokenizer(texts)["input_ids"]
+    counts = []
+    for start in range(0, len(texts), 2):
+        counts.append(max(len(encoded[start]), len(encoded[start + 1])))
+    return counts
+
+
+def _alternating(first: Sequence[Pair], second: Sequence[Pair]) -> list[Pair]:
+    """The pairs of two lists by turns, up to the end of the shorter one."""
+    pairs: list[Pair] = []
+    for both in zip(first, second, strict=False):
+        pairs += both
+    return pairs
 
 
 def contrast_pairs(path: str) -> tuple[tuple[list[Pair], list[Pair]], list[Pair]]:
@@ -106,15 +133,24 @@ def contrast_pairs(path: str) -> tuple[tuple[list[Pair], list[Pair]], list[Pair]
     MitigationError
         If the file cannot be read or is no such contrast.
     """
-    given = read_contrast(path)
-    # A text splits into what stands before the choice, its two words, and what stands after.
-    both = [[re.split(CHOICE, text) for text in texts] for texts in (given["first"], given["second"])]
-    first, second = ([(a + one + end, a + other + end) for a, one, other, end in texts] for texts in both)
-    apart = zip(first[FEWEST - 1 :: FEWEST], second[FEWEST - 1 :: FEWEST], strict=False)
-    held = [pair for both in apart for pair in both]
+    contrast = read_contrast(path)
+    first = [_both_texts(text) for text in contrast["first"]]
+    second = [_both_texts(text) for text in contrast["second"]]
+    held = _alternating(first[FEWEST - 1 :: FEWEST], second[FEWEST - 1 :: FEWEST])
     # What is held out is never learned from.
     del first[FEWEST - 1 :: FEWEST], second[FEWEST - 1 :: FEWEST]
-    return (first, [(other, one) for one, other in second]), held
+    # The word of its kind comes first: that is the second word of a choice in texts of the second kind.
+    return (first, [(with_second, with_first) for with_first, with_second in second]), held
+
+
+def _both_texts(text: str) -> Pair:
+    """The text of a contrast with the first word of its choice, and with the second one.
+
+    >>> _both_texts("The nurse said [he|she] left.")
+    ('The nurse said he left.', 'The nurse said she left.')
+    """
+    before, first, second, after = re.split(CHOICE, text)
+    return before + first + after, before + second + after
 
 
 def predicting_difference(model: Model, kinds: Sequence[Sequence[Pair]], block: str, most_tokens: int) -> Floats:
@@ -124,7 +160,9 @@ def predicting_difference(model: Model, kinds: Sequence[Sequence[Pair]], block: 
     """
     from mitigation.projections.states import predicting_states
 
-    first, second = (predicting_states(model, texts, most_tokens, block).mean(0) for texts in kinds)
+    # Each kind has its own number of words, so means are subtracted and not pairs.
+    first = predicting_states(model, kinds[0], most_tokens, block).mean(0)
+    second = predicting_states(model, kinds[1], most_tokens, block).mean(0)
     return np.asarray(second - first, np.float64)
 
 
@@ -144,7 +182,9 @@ def block_names(model: Model, number: int) -> tuple[list[str], int]:
             f"The block is {number} and {model.name} has {len(names)}; give one from 0 to {len(names) - 1}, or -1 for "
             "the middle one."
         )
-    return names, len(names) // 2 if number == -1 else number
+    if number == -1:
+        number = len(names) // 2
+    return names, number
 
 
 def difference(model: Model, pairs: Sequence[Pair], block: str, most_tokens: int) -> Floats:
@@ -157,7 +197,9 @@ def difference(model: Model, pairs: Sequence[Pair], block: str, most_tokens: int
     """
     from mitigation.projections.states import mean_states
 
-    first, second = (mean_states(model, column, most_tokens, block=block) for column in zip(*pairs, strict=True))
+    first = mean_states(model, [pair[0] for pair in pairs], most_tokens, block=block)
+    second = mean_states(model, [pair[1] for pair in pairs], most_tokens, block=block)
+    # Pairs differ in the listed words alone, so all else cancels.
     direction: Floats = (second - first).mean(0)
     if not np.linalg.norm(direction) > 0:
         raise MitigationError(
@@ -168,11 +210,18 @@ def difference(model: Model, pairs: Sequence[Pair], block: str, most_tokens: int
 
 
 def preference(model: Model, pairs: Sequence[Pair]) -> Preference:
-    """What the model makes of pairs of sentences, each of which follows the beginning-of-sequence token."""
-    requests = [Request(str(n), options=tuple(Option(text) for text in pair)) for n, pair in enumerate(pairs)]
-    answers = [response.logprobs for response in model.answer(requests)]
-    gaps = np.array([sum(second) - sum(first) for first, second in answers])
-    tokens = [value for both in answers for side in both for value in side]
+    """The preference of the model for the second sentences of pairs; each follows the beginning-of-sequence token."""
+    requests = []
+    for number, (first, second) in enumerate(pairs):
+        requests.append(Request(str(number), options=(Option(first), Option(second))))
+    differences: list[float] = []
+    tokens: list[float] = []
+    for response in model.answer(requests):
+        logprobs_first, logprobs_second = response.logprobs
+        differences.append(sum(logprobs_second) - sum(logprobs_first))
+        tokens += logprobs_first
+        tokens += logprobs_second
+    gaps = np.array(differences)
     return Preference(float(gaps.mean()), float(np.abs(gaps).mean()), -float(np.mean(tokens)))
 
 
@@ -189,6 +238,7 @@ def spread_along(model: Model, blocks: Sequence[str], direction: Any) -> float:
     from mitigation.projections.states import outputs_of, probe_ids
 
     first = probe_ids(model)
+    # The second text has other tokens, half a vocabulary away.
     size = model.network.config.get_text_config().vocab_size
     bare = model.network.get_base_model() if hasattr(model.network, "get_base_model") else model.network
     rows = torch.cat([first, (first + size // 2) % size])

@@ -15,7 +15,6 @@ from cards.common.terminal import show
 from mitigation.errors import MitigationError
 from mitigation.projections import stream
 from mitigation.recipe import Adapter, Job, declared
-from mitigation.training.settings import text_versions
 
 if TYPE_CHECKING:
     import torch
@@ -37,13 +36,16 @@ def run(job: Job[stream.StreamSettings]) -> Adapter:
 
     model, settings = job.model, job.settings
     names, number = stream.block_names(model, settings.block)
-    fitted, held = stream.text_pairs(model, settings, job.data)
+    fitted, held = stream.text_pairs(model, settings)
+    # The direction of one block is removed from the maps of all blocks.
     vector = stream.difference(model, fitted, names[number], settings.most_tokens)
     direction = torch.from_numpy(vector / np.linalg.norm(vector))
+    # Each map gets a LoRA of its own, but all remove the same direction.
     matrices = without(writing_maps(model, names), direction)
     before, along = stream.preference(model, held), stream.spread_along(model, names, direction)
     parameters = write_lora(model, matrices, job.out)
     with attached(model, job.out) as ablated:
+        # The check is of the written adapter, as a user will load it.
         share = stream.spread_along(ablated, names, direction) / along
         if share > REMAINS:
             raise MitigationError(
@@ -77,4 +79,4 @@ def without(maps: Mapping[str, torch.Tensor], direction: torch.Tensor) -> dict[s
     }
 
 
-RECIPE = declared("ablation", stream.StreamSettings, run, outside=text_versions)
+RECIPE = declared("ablation", stream.StreamSettings, run)

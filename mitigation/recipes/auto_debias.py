@@ -10,7 +10,7 @@ aligns the next token. With ``pairs`` of the user's, prompts with opposite stere
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -63,9 +63,33 @@ class AutoDebiasSettings(TrainingSettings):
     epochs: int = setting(1, "Times that each prompt is trained after each pair; a step has prompts.", PAPER, above=0)
     measured: int = setting(256, "Prompts that are measured while training.", OPEN, above=0)
 
+    def inputs(self) -> dict[str, str]:
+        """The words and prompts; or the file of pairs, where there is one."""
+        if self.pairs:
+            return corpora.fingerprints(self.pairs)
+        fingerprints: dict[str, str] = {}
+        files = []
+        if self.words == PUBLISHED:
+            files = [(PUBLISHED, name) for name in SIDES.get(self.domain, ())]
+        else:
+            words = attribute_words(self.words, self.domain)
+            fingerprints[words.name] = words.version
+        files.append((self.stereotypes, f"{PUBLISHED}/stereotypes"))
+        if self.prompts != SEARCH:
+            files.append((self.prompts, f"{PUBLISHED}/prompts-{self.domain}"))
+        for file, published in files:
+            read_lines(file, published)  # refuses a file that cannot be read
+            if file == PUBLISHED:
+                name = f"{SOURCE}{published}"
+            else:
+                name = f"words:{Path(file).name}"
+            fingerprints[name] = file_sha256(chosen_file(file, published))
+        return fingerprints
+
 
 def run(job: Job[AutoDebiasSettings]) -> Adapter:
     """Searches prompts if asked to, trains on them, and writes the adapter."""
+    # Imports are below, because the settings are listed without torch.
     if job.settings.pairs:
         return run_on_pairs(job)
     from cards.common.files import put
@@ -74,19 +98,21 @@ def run(job: Job[AutoDebiasSettings]) -> Adapter:
     from mitigation.training.trainable import tune
 
     model, settings = job.model, job.settings
-    job.data.versions.update(input_versions(settings))
     pairs = alignment.whole_pairs(model, read_word_pairs(settings))
     stereotypes = alignment.token_numbers(model, read_lines(settings.stereotypes, f"{PUBLISHED}/stereotypes"))
+    # One generator for the search and the split, so that a seed gives both.
     draw, path = random.Random(settings.seed), checkpoint_path(job)
     if settings.prompts == SEARCH:
         loss = alignment.AlignmentLoss(model, stereotypes, reverse=settings.published)
         # The search measures every prompt on every pair, so it takes a sample of them.
-        some = draw.sample(pairs, min(settings.search_pairs, len(pairs)))
+        sample = draw.sample(pairs, min(settings.search_pairs, len(pairs)))
         words = alignment.candidates(model, settings.search_words)
         size, beam = settings.search_length, settings.search_beam
-        prompts = alignment.search(model, loss, some, words, size, beam, path.with_suffix(".json"), job.console)
+        prompts = alignment.search(model, loss, sample, words, size, beam, path.with_suffix(".json"), job.console)
+        # The prompts that were found are part of the result: the search takes long.
         put(job.out / "prompts.txt", "".join(f"{prompt}\n" for prompt in prompts).encode())
     else:
+        # The published prompts of each domain are a file of their own.
         prompts = read_lines(settings.prompts, f"{PUBLISHED}/prompts-{settings.domain}")
     trained_pairs, held_pairs = split_pairs(pairs, settings.held_out, draw)
     rows = alignment.prompted_pairs(model, prompts, trained_pairs)
@@ -124,20 +150,24 @@ def run_on_pairs(job: Job[AutoDebiasSettings]) -> Adapter:
     from mitigation.training.trainable import tune
 
     model, settings = job.model, job.settings
-    job.data.versions.update(input_versions(settings))
-    every = read_pairs(settings.pairs)
-    possible, left_out = each_possible(every, lambda row: edit_pair(model.tokens, row))
-    tell_left_out(left_out, len(every), "aligned", job.console)
+    # Of each pair only the prompt and the two objects are used, not its sentences.
+    file_rows = read_pairs(settings.pairs)
+    possible, left_out = each_possible(file_rows, lambda row: edit_pair(model.tokens, row))
+    tell_left_out(left_out, len(file_rows), "aligned", job.console)
     if not possible:
-        raise MitigationError(f"None of the {len(every)} pairs of {settings.pairs} can be aligned; give other pairs.")
-    made = {str(row["id"]): pair for row, pair in possible}
+        raise MitigationError(
+            f"None of the {len(file_rows)} pairs of {settings.pairs} can be aligned; give other pairs."
+        )
+    pairs_by_id = {str(row["id"]): pair for row, pair in possible}
     trained, held = split_subjects([row for row, _ in possible], settings.held_out, settings.seed)
     draw = random.Random(settings.seed)
 
     def prompts(rows: Sequence[Row], most: int) -> list[alignment.PromptedPair]:
-        chosen = opposite_prompts(rows)
-        chosen = draw.sample(chosen, min(most, len(chosen)))
-        return [(before_object(model, made[one]), before_object(model, made[other])) for one, other in chosen]
+        opposites = opposite_prompts(rows)
+        chosen = []
+        for one, other in draw.sample(opposites, min(most, len(opposites))):
+            chosen.append((before_object(model, pairs_by_id[one]), before_object(model, pairs_by_id[other])))
+        return chosen
 
     rows, held_rows = prompts(trained, MOST), prompts(held, settings.measured)
     if not rows:
@@ -145,7 +175,10 @@ def run_on_pairs(job: Job[AutoDebiasSettings]) -> Adapter:
             f"No two prompts of {settings.pairs} have opposite stereotypes, such as he in one and she in the other; "
             "give pairs of both kinds."
         )
-    objects = torch.tensor(sorted({token for pair in made.values() for token in pair.objects}))
+    tokens: set[int] = set()
+    for pair in pairs_by_id.values():
+        tokens |= set(pair.objects)
+    objects = torch.tensor(sorted(tokens))
     loss = alignment.AlignmentLoss(model, None if settings.all_tokens else objects, reverse=settings.published)
     schedule = settings.schedule(steps=max(1, settings.epochs * len(rows) // settings.batch_size), warmup=0.0)
     tuned = tune(job, loss, rows, held_rows or rows[: settings.measured], schedule)
@@ -173,20 +206,23 @@ def opposite_prompts(rows: Sequence[Row]) -> list[tuple[str, str]]:
     by_objects: dict[tuple[str, frozenset[str]], list[Row]] = {}
     for row in rows:
         objects = frozenset((row["object_biased"], row["object_unbiased"]))
+        # Prompts of a template are equal when the subject is taken out.
         template = row["prompt"].replace(row["subject"], "") if row["subject"] else ""
         by_template.setdefault((template, objects), []).append(row)
         by_objects.setdefault(("", objects), []).append(row)
-    found: list[tuple[str, str]] = []
     # Where no template has both stereotypes, all prompts about the same objects are compared.
-    for groups in (by_template, by_objects):
-        for group in groups.values():
-            first = group[0]["object_biased"]
-            ones = [str(row["id"]) for row in group if row["object_biased"] == first]
-            others = [str(row["id"]) for row in group if row["object_biased"] != first]
-            found += product(ones, others)
-        if found:
-            break
-    return found
+    return _opposites(by_template.values()) or _opposites(by_objects.values())
+
+
+def _opposites(groups: Iterable[Sequence[Row]]) -> list[tuple[str, str]]:
+    """The ids of each two rows of a group with different biased objects."""
+    opposites: list[tuple[str, str]] = []
+    for group in groups:
+        first = group[0]["object_biased"]
+        ones = [str(row["id"]) for row in group if row["object_biased"] == first]
+        others = [str(row["id"]) for row in group if row["object_biased"] != first]
+        opposites += product(ones, others)
+    return opposites
 
 
 def before_object(model: Model, pair: EditPair) -> Prompted:
@@ -195,7 +231,10 @@ def before_object(model: Model, pair: EditPair) -> Prompted:
 
     query = pair.biased[pair.prompt.query]
     at = query.at[pair.prompt.answer]
-    return Prompted(list(query.ids if model.kind == "masked" else query.ids[: at + 1]), at)
+    ids = list(query.ids)
+    if model.kind == "causal":
+        ids = ids[: at + 1]
+    return Prompted(ids, at)
 
 
 def read_word_pairs(settings: AutoDebiasSettings) -> list[tuple[str, str]]:
@@ -211,13 +250,16 @@ def read_word_pairs(settings: AutoDebiasSettings) -> list[tuple[str, str]]:
     if settings.words != PUBLISHED:
         groups = attribute_words(settings.words, settings.domain).groups
     elif settings.domain in SIDES:
-        groups = tuple(zip(*(read_lines(PUBLISHED, name) for name in SIDES[settings.domain]), strict=True))
+        first, second = SIDES[settings.domain]
+        groups = tuple(zip(read_lines(PUBLISHED, first), read_lines(PUBLISHED, second), strict=True))
     else:
         raise MitigationError(
             f"{PUBLISHED} has no words for {settings.domain!r}; give gender or race, or a JSON file with --words."
         )
+    # The divergence is of two distributions, so triples of words cannot be aligned.
     if any(len(group) != 2 for group in groups):
         raise MitigationError(f"The words for {settings.domain!r} are no pairs; give a domain with pairs of words.")
+    # The published lists have some pairs twice.
     return list(dict.fromkeys((one, other) for one, other in groups))
 
 
@@ -247,6 +289,7 @@ def chosen_file(file: str, published: str) -> Path:
     """A file of the user's, or that of a pinned source if ``file`` is the name of the published ones."""
     if file != PUBLISHED:
         return Path(file)
+    # Words were published for gender and race alone.
     if published not in catalogue().sources:
         raise MitigationError(f"Guo et al. published no {published.removeprefix(f'{PUBLISHED}/')}; give a file.")
     return fetched_source(published).path
@@ -257,12 +300,18 @@ def split_pairs(
 ) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """Pairs to train and a share to hold out; a pair that shares a word with a held-out one is held out with it."""
     # A word may be in several pairs. A pair is held out with all that share a word with it, however indirectly.
-    first = draw.sample(pairs, round(share * len(pairs)))
-    words = {word for pair in first for word in pair}
-    while more := {word for pair in pairs if words & set(pair) for word in pair} - words:
-        words |= more
-    held = [pair for pair in pairs if words & set(pair)]
-    trained = [pair for pair in pairs if not words & set(pair)]
+    words: set[str] = set()
+    for pair in draw.sample(pairs, round(share * len(pairs))):
+        words |= set(pair)
+    grew = True
+    while grew:
+        size = len(words)
+        for pair in pairs:
+            if not words.isdisjoint(pair):
+                words |= set(pair)
+        grew = len(words) > size
+    held = [pair for pair in pairs if not words.isdisjoint(pair)]
+    trained = [pair for pair in pairs if words.isdisjoint(pair)]
     if not trained or (share and not held):
         raise MitigationError(
             f"A share of {share} of {len(pairs)} pairs of words cannot be held out; give more pairs, or --held-out 0."
@@ -270,23 +319,4 @@ def split_pairs(
     return trained, held
 
 
-def input_versions(settings: AutoDebiasSettings) -> dict[str, str]:
-    """Name to fingerprint of the words and prompts that settings name."""
-    if settings.pairs:
-        return corpora.fingerprints(settings.pairs)
-    fingerprints: dict[str, str] = {}
-    if settings.words != PUBLISHED:
-        words = attribute_words(settings.words, settings.domain)
-        fingerprints[words.name] = words.version
-    files = [(PUBLISHED, name) for name in SIDES.get(settings.domain, ()) if settings.words == PUBLISHED]
-    files.append((settings.stereotypes, f"{PUBLISHED}/stereotypes"))
-    if settings.prompts != SEARCH:
-        files.append((settings.prompts, f"{PUBLISHED}/prompts-{settings.domain}"))
-    for file, published in files:
-        read_lines(file, published)  # refuses a file that cannot be read
-        name = f"{SOURCE}{published}" if file == PUBLISHED else f"words:{Path(file).name}"
-        fingerprints[name] = file_sha256(chosen_file(file, published))
-    return fingerprints
-
-
-RECIPE = declared("auto_debias", AutoDebiasSettings, run, outside=input_versions)
+RECIPE = declared("auto_debias", AutoDebiasSettings, run)

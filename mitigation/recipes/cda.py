@@ -16,7 +16,7 @@ from mitigation.recipe import Adapter, Job, declared, setting
 from mitigation.texts.attribute_words import AttributeWords, Swapper, name_pairs
 from mitigation.texts.corpora import fingerprints
 from mitigation.texts.pairs_file import read_pairs
-from mitigation.training.settings import CODE, OPEN, LanguageSettings, WordSettings, text_versions
+from mitigation.training.settings import CODE, OPEN, LanguageSettings, WordSettings
 
 #: What may stand after a listed word in the published code.
 _ENDINGS = ("", ".", ",", "?", "!", ";", ":")
@@ -45,29 +45,39 @@ class CdaSettings(LanguageSettings, WordSettings):
                 "--no-published and --domain gender, or leave out --names."
             )
 
+    def inputs(self) -> dict[str, str]:
+        """The pairs; or the corpus, the list of words and the names."""
+        if self.pairs:
+            return fingerprints(self.pairs)
+        versions = super().inputs()
+        if self.names:
+            names = name_pairs(self.names)
+            versions[names.name] = names.version
+        return versions
+
 
 def run(job: Job[CdaSettings]) -> Adapter:
     """Trains on the changed texts and writes the adapter."""
     from mitigation.training.language import train_on
 
     settings = job.settings
-    job.data.versions.update(versions(settings))
     if settings.pairs:
         pairs = [(str(row["sentence_biased"]), str(row["sentence_unbiased"])) for row in read_pairs(settings.pairs)]
     else:
-        names, listed = name_pairs(settings.names).groups if settings.names else (), settings.listed
-        pairs = changed(settings.texts(), listed, published=settings.published, seed=settings.seed, names=names)
-    random.Random(settings.seed).shuffle(pairs)  # both sides of a text stay together, so none is trained and held out
-    texts = [text for pair in pairs for text in (pair if settings.two_sided else pair[1:])]
+        names: Sequence[tuple[str, ...]] = ()
+        if settings.names:
+            names = name_pairs(settings.names).groups
+        pairs = changed(
+            settings.texts(), settings.listed, published=settings.published, seed=settings.seed, names=names
+        )
+    random.Random(settings.seed).shuffle(pairs)
+    # Both sides of a text stay together, so that none of them is trained and the other one held out.
+    texts = []
+    for as_written, swapped in pairs:
+        if settings.two_sided:
+            texts.append(as_written)
+        texts.append(swapped)
     return train_on(job, texts, measures={"changed texts": len(pairs)})
-
-
-def versions(settings: CdaSettings) -> dict[str, str]:
-    """Name to fingerprint of the pairs; or of the corpus, of the list of words and of the names."""
-    if settings.pairs:
-        return fingerprints(settings.pairs)
-    names = name_pairs(settings.names) if settings.names else None
-    return text_versions(settings) | ({names.name: names.version} if names else {})
 
 
 def changed(
@@ -76,11 +86,16 @@ def changed(
     """Each text with a listed word or name, as it is written and with the words and names replaced."""
     draw = random.Random(seed)
     swapper, others = Swapper(words, names), len(words.groups[0]) - 1
-    swapped = (
-        (line, published_swap(line, words, draw) if published else swapper.swap(line, draw.randrange(others)))
-        for line in lines
-    )
-    return [(line, other) for line, other in swapped if line != other]
+    pairs = []
+    for line in lines:
+        # Each line takes its draws, also one without a listed word: a longer list of words leaves the rest as it was.
+        if published:
+            swapped = published_swap(line, words, draw)
+        else:
+            swapped = swapper.swap(line, draw.randrange(others))
+        if swapped != line:
+            pairs.append((line, swapped))
+    return pairs
 
 
 def published_swap(text: str, words: AttributeWords, draw: random.Random) -> str:
@@ -96,14 +111,15 @@ def published_swap(text: str, words: AttributeWords, draw: random.Random) -> str
     places = range(len(words.groups[0]))
     # One draw for the whole text: all words of a group go to the same other group.
     partner = [draw.choice([other for other in places if other != place]) for place in places]
-    table = {
-        word + ending: group[partner[place]] + ending
-        for group in words.groups
-        for place, word in enumerate(group)
-        for ending in _ENDINGS
-    }
+    table = {}
+    for group in words.groups:
+        for place, word in enumerate(group):
+            for ending in _ENDINGS:
+                table[word + ending] = group[partner[place]] + ending
     parts = text.split()
-    return " ".join(table.get(part, part) for part in parts) if any(part in table for part in parts) else text
+    if table.keys().isdisjoint(parts):
+        return text  # with the spaces as they were
+    return " ".join(table.get(part, part) for part in parts)
 
 
-RECIPE = declared("cda", CdaSettings, run, outside=versions)
+RECIPE = declared("cda", CdaSettings, run)

@@ -61,6 +61,7 @@ class DebiasTuningSettings(TrainingSettings):
         """The mixed precision on a device: no or bf16."""
         import torch
 
+        # Older GPUs compute bfloat16 in software, which is slower than float32.
         bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported()
         return ("bf16" if bf16 else "no") if self.mixed_precision == "auto" else self.mixed_precision
 
@@ -71,6 +72,7 @@ def run(job: Job[DebiasTuningSettings]) -> Adapter:
     from mitigation.training.trainable import tune
 
     model, settings, data = job.model, job.settings, job.data
+    # Refused here, before the corpora are read and the network is wrapped.
     forms = losses.form_tokens(model.tokens, model.name)
     corpora = split_list(settings.corpora)
     prompts = training_prompts(data, corpora, leaked=settings.leaked)
@@ -79,6 +81,7 @@ def run(job: Job[DebiasTuningSettings]) -> Adapter:
     if leaked:
         job.console.print(LEAKED.format(len(leaked)))
     rows = encode_prompts(model, prompts, settings.max_length)
+    # Measured while training, so they are neither of the training nor of the test split.
     held = encode_prompts(model, load_prompts(data, corpora, "validation")[: settings.validation], settings.max_length)
     schedule = settings.schedule(precision=settings.precision(model.device))
     tuned = tune(job, losses.DebiasLoss(model, forms, settings), rows, held, schedule, measured=False)

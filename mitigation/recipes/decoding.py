@@ -11,6 +11,7 @@ and says nothing about the model.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.table import Table as Grid
@@ -19,7 +20,7 @@ from cards.common.files import put
 from cards.common.terminal import text_table
 from cards.common.text import split_list
 from mitigation.errors import MitigationError
-from mitigation.recipe import Adapter, Console, Job, Model, declared, setting
+from mitigation.recipe import Adapter, Console, Job, Model, Settings, declared, setting
 from scoring.adapters.facts import PROMPT
 from scoring.asking import answering
 from scoring.asking.run import table
@@ -29,7 +30,7 @@ from scoring.inputs.prompts import PROMPTS, Prompt
 from scoring.inputs.tables import Loaded
 from scoring.metrics.gas import gas
 from scoring.statistics.stats import measure
-from scoring.types import Estimate, Group, Table
+from scoring.types import Estimate, Group, Request, Table
 
 _PAPER = "Dong et al. 2024"
 #: The parameters of decoding that are tried, one at a time.
@@ -37,8 +38,8 @@ GRIDS = ("temperature", "top_p", "top_k")
 GREEDY, BANNED = "plain", "no-pronouns"
 
 
-@dataclass(frozen=True, slots=True)
-class DecodingSettings:
+@dataclass(frozen=True)
+class DecodingSettings(Settings):
     """Which decoding settings are tried, and on what data."""
 
     grids: str = setting(",".join(GRIDS), "Which of temperature, top_p and top_k to try, with commas.", _PAPER)
@@ -48,8 +49,10 @@ class DecodingSettings:
     constrained: bool = setting(False, "Choose the ban of all forms of he and she instead.", "an option of its code")
 
     def __post_init__(self) -> None:
-        if unknown := [name for name in split_list(self.grids) if name not in GRIDS]:
-            raise MitigationError(f"There is no grid {unknown[0]!r}; the grids are {', '.join(GRIDS)}.")
+        super().__post_init__()
+        for name in split_list(self.grids):
+            if name not in GRIDS:
+                raise MitigationError(f"There is no grid {name!r}; the grids are {', '.join(GRIDS)}.")
         if not split_list(self.grids) or not split_list(self.corpora):
             raise MitigationError("The settings grids and corpora are lists with commas; give each at least one name.")
         if not split_list(self.seeds) or not all(seed.isdecimal() for seed in split_list(self.seeds)):
@@ -62,18 +65,23 @@ def run(job: Job[DecodingSettings]) -> Adapter:
     """Measures every setting, and writes the best of the sampled ones into ``out``."""
     settings = job.settings
     splits = [job.data.load(neutral.DATASET, name, settings.split) for name in split_list(settings.corpora)]
-    candidates = [PROMPTS[GREEDY], PROMPTS[BANNED], *sampled_prompts(split_list(settings.grids))]
+    candidates = [PROMPTS[GREEDY], PROMPTS[BANNED]]
+    candidates += sampled_prompts(split_list(settings.grids))
     seeds = [int(seed) for seed in split_list(settings.seeds)]
+    # Beside the folder of the result, so that an interrupted run asks for no continuation again.
     cache = job.out.parent / "responses"
-    scores = {
-        prompt.name: measure_gas(job.model, with_seeds(prompt, seeds), splits, cache, job.console)
-        for prompt in candidates
-    }
+    scores: dict[str, Estimate] = {}
+    for prompt in candidates:
+        scores[prompt.name] = measure_gas(job.model, with_seeds(prompt, seeds), splits, cache, job.console)
     # Greedy decoding and the ban are shown for comparison; only samples are chosen among.
-    best = BANNED if settings.constrained else least_gas(scores)
+    if settings.constrained:
+        best = BANNED
+    else:
+        best = least_gas(scores)
     put(job.out / PROMPT, with_seeds(PROMPTS[best], seeds)[0].json().encode())
     job.console.print(score_table(scores, best))
-    return job.done(0, {f"gas {name}": (e.value, e.low, e.high) for name, e in scores.items()})
+    measures = {f"gas {name}": (score.value, score.low, score.high) for name, score in scores.items()}
+    return job.done(0, measures)
 
 
 def sampled_prompts(grids: Sequence[str]) -> list[Prompt]:
@@ -83,14 +91,18 @@ def sampled_prompts(grids: Sequence[str]) -> list[Prompt]:
 
 def with_seeds(prompt: Prompt, seeds: Sequence[int]) -> list[Prompt]:
     """A sampled prompt once per seed; one that is not sampled once."""
+    # Greedy decoding gives the same text for each seed.
     if not prompt.decoding.keys() & set(GRIDS):
         return [prompt]
-    return [
-        prompt
-        if seed == prompt.decoding.get("seed", 42)
-        else replace(prompt, name=f"{prompt.name}-seed-{seed}", decoding={**prompt.decoding, "seed": seed})
-        for seed in seeds
-    ]
+    prompts = []
+    for seed in seeds:
+        # The prompt itself has the first seed, and keeps its name.
+        if seed == prompt.decoding.get("seed", 42):
+            prompts.append(prompt)
+        else:
+            decoding: Any = {**prompt.decoding, "seed": seed}
+            prompts.append(replace(prompt, name=f"{prompt.name}-seed-{seed}", decoding=decoding))
+    return prompts
 
 
 def measure_gas(
@@ -98,15 +110,22 @@ def measure_gas(
 ) -> Estimate:
     """GAS over the samples of all seeds; the samples of one neutral prompt are one cluster."""
     samples = [sample_table(model, prompt, splits, cache, console) for prompt in prompts]
-    whole = {name: np.concatenate([sample[name] for sample in samples]) for name in samples[0]}
-    every = Group("", np.ones(len(whole["id"]), bool))
-    return measure([(every, gas())], whole, whole["id"])[0]
+    pooled = {}
+    for name in samples[0]:
+        pooled[name] = np.concatenate([sample[name] for sample in samples])
+    # One cluster for all samples of a prompt: they are not independent.
+    all_prompts = Group("", np.ones(len(pooled["id"]), bool))
+    (estimate,) = measure([(all_prompts, gas())], pooled, pooled["id"])
+    return estimate
 
 
 def sample_table(model: Model, prompt: Prompt, splits: Sequence[Loaded], cache: Path, console: Console) -> Table:
     """The table of the benchmark ``neutral`` over splits; responses in the cache are reused."""
     questions = answering.questions(neutral.BENCHMARK, splits, "clean", prompt, model)
-    requests = [request for question in questions for request in question.requests.values()]
+    requests: list[Request] = []
+    for question in questions:
+        requests += question.requests.values()
+    # The key has the decoding, so settings do not share continuations.
     with Store(cache, answering.key(model, prompt)) as store:
         responses = answering.answer(model, requests, store, {"decoding": answering.decoding(prompt)}, console)
     return table("clean", questions, responses)
@@ -114,7 +133,8 @@ def sample_table(model: Model, prompt: Prompt, splits: Sequence[Loaded], cache: 
 
 def least_gas(scores: Mapping[str, Estimate]) -> str:
     """The sampled setting with the lowest GAS, the first of equal ones."""
-    return min((name for name in scores if name not in (GREEDY, BANNED)), key=lambda name: scores[name].value)
+    sampled = [name for name in scores if name not in (GREEDY, BANNED)]
+    return min(sampled, key=lambda name: scores[name].value)
 
 
 def score_table(scores: Mapping[str, Estimate], best: str) -> Grid:
@@ -122,9 +142,13 @@ def score_table(scores: Mapping[str, Estimate], best: str) -> Grid:
     rows = []
     never_chosen = {GREEDY: "greedy, for comparison", BANNED: "constrained, for comparison"}
     for name, score in scores.items():
-        remarks = never_chosen.get(name), "chosen" if name == best else ""
+        remarks = []
+        if name in never_chosen:
+            remarks.append(never_chosen[name])
+        if name == best:
+            remarks.append("chosen")
         interval = f"{score.low:.3f} to {score.high:.3f}"
-        rows.append((name, f"{score.value:.3f}", interval, ", ".join(filter(None, remarks))))
+        rows.append((name, f"{score.value:.3f}", interval, ", ".join(remarks)))
     return text_table(["setting", "GAS", "95 % interval", ""], rows)
 
 

@@ -67,6 +67,12 @@ class DpoSettings(TrainingSettings):
     )
     held_out: float = setting(0.2, "Share of the subjects of --pairs that are held out.", OPEN, above=0, below=1)
 
+    def inputs(self) -> dict[str, str]:
+        """The file of pairs, if there is one."""
+        if self.pairs:
+            return fingerprints(self.pairs)
+        return {}
+
 
 def run(job: Job[DpoSettings]) -> Adapter:
     """Trains, and writes the adapter, its losses and their picture into ``out``."""
@@ -76,7 +82,6 @@ def run(job: Job[DpoSettings]) -> Adapter:
     model, settings = job.model, job.settings
     measures: dict[str, float] = {}
     if settings.pairs:
-        job.data.versions.update(versions(settings))
         rows, held_rows = pair_preferences(job)
     else:
         names = split_list(settings.corpora)
@@ -85,6 +90,7 @@ def run(job: Job[DpoSettings]) -> Adapter:
         rows, female = preferences(model, prompts, settings)
         held_rows, _ = preferences(model, held, settings)
         measures["share of rows that prefer she"] = float(female.mean())
+    # The schedule counts a share of the steps, and the paper a number of them.
     schedule = settings.schedule(warmup=settings.warmup / settings.steps)
     tuned = tune(job, PreferenceLoss(model, settings.beta), rows, held_rows, schedule)
     for when, terms in (("before", tuned.curve.held[0]), ("after", tuned.after)):
@@ -93,15 +99,11 @@ def run(job: Job[DpoSettings]) -> Adapter:
     return job.done(tuned.parameters, measures)
 
 
-def versions(settings: DpoSettings) -> dict[str, str]:
-    """Name to fingerprint of the file of pairs, if there is one."""
-    return fingerprints(settings.pairs) if settings.pairs else {}
-
-
 def preferences(
     model: Model, prompts: list[str], settings: DpoSettings
 ) -> tuple[list[Preference], np.ndarray[Any, Any]]:
     """A row of :class:`mitigation.training.losses.PreferenceLoss` for each prompt, and in which [prompts] is *she*."""
+    # Of the unchanged model: no adapter is attached yet.
     ratios = log_ratios(model, prompts)
     # Preferences are set in a random order, so that neighbouring rows of a corpus are not treated alike.
     order = np.random.default_rng(settings.seed).permutation(len(prompts))
@@ -109,8 +111,10 @@ def preferences(
     female[order] = prefers_first(ratios[order], settings.beta)
     encoded = encode_prompts(model, prompts, settings.max_length)
     she, he = (int(token) for token in model.tokens.words(PRONOUNS) if token is not None)
-    rows = zip(encoded, female.tolist(), ratios.tolist(), strict=True)
-    return [Preference(ids, (she, he), float(first), ratio) for ids, first, ratio in rows], female
+    rows = []
+    for ids, prefers_she, ratio in zip(encoded, female.tolist(), ratios.tolist(), strict=True):
+        rows.append(Preference(ids, (she, he), float(prefers_she), ratio))
+    return rows, female
 
 
 def pair_preferences(job: Job[DpoSettings]) -> tuple[list[Preference], list[Preference]]:
@@ -127,18 +131,21 @@ def pair_preferences(job: Job[DpoSettings]) -> tuple[list[Preference], list[Pref
     from mitigation.editing.session import split_subjects, tell_left_out
 
     model, settings = job.model, job.settings
-    every = read_pairs(settings.pairs)
-    possible, left_out = each_possible(every, lambda row: edit_pair(model.tokens, row))
+    file_rows = read_pairs(settings.pairs)
+    possible, left_out = each_possible(file_rows, lambda row: edit_pair(model.tokens, row))
     rows, pairs = [], {}
     for row, pair in possible:
+        # Such a pair would prefer and reject the same token.
         if pair.objects[0] == pair.objects[1]:
             left_out[str(row["id"])] = "both objects begin with the same token"
         else:
             rows.append(row)
             pairs[str(row["id"])] = pair
-    tell_left_out(left_out, len(every), "compared", job.console)
+    tell_left_out(left_out, len(file_rows), "compared", job.console)
     if not rows:
-        raise MitigationError(f"None of the {len(every)} pairs of {settings.pairs} can be compared; give other pairs.")
+        raise MitigationError(
+            f"None of the {len(file_rows)} pairs of {settings.pairs} can be compared; give other pairs."
+        )
     trained, held = split_subjects(rows, settings.held_out, settings.seed)
     beta = settings.beta
     return (
@@ -152,10 +159,12 @@ def pair_preference(model: Model, pair: EditPair, beta: float) -> Preference:
     import torch
 
     query = pair.biased[pair.prompt.query]
+    # The tokens before the object are the same in both sentences.
     prompt = list(query.ids[: query.at[pair.prompt.answer] + 1])
     biased, unbiased = pair.objects
     with torch.inference_mode():
         logits = model.network(input_ids=torch.tensor([prompt], device=model.device)).logits[0, -1].double()
+    # The normalization of both probabilities is the same, so logits suffice.
     ratio = float(logits[unbiased] - logits[biased])
     share = float(1 / (1 + np.exp(beta * ratio)))
     return Preference(prompt, (unbiased, biased), share, ratio)
@@ -191,10 +200,11 @@ def prefers_first(ratios: Floats, beta: float) -> np.ndarray[Any, Any]:
     >>> int(prefers_first(np.zeros(10), 0.1).sum())
     5
     """
+    # logit(p) = β log(P(he) / P(she)), see the first paragraph of this module.
     shares = 1 / (1 + np.exp(beta * ratios))
     whole = np.floor(np.cumsum(shares) + 0.5)
     chosen: np.ndarray[Any, Any] = np.diff(whole, prepend=0) > 0
     return chosen
 
 
-RECIPE = declared("dpo", DpoSettings, run, outside=versions)
+RECIPE = declared("dpo", DpoSettings, run)

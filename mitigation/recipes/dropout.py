@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from mitigation.errors import MitigationError
 from mitigation.recipe import Adapter, Job, declared, setting
-from mitigation.training.settings import CODE, LanguageSettings, corpus_versions
+from mitigation.training.settings import CODE, LanguageSettings
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,11 @@ def run(job: Job[DropoutSettings]) -> Adapter:
     from mitigation.training.language import train_on
 
     settings = job.settings
-    job.data.versions.update(corpus_versions(settings))
-    hidden = settings.hidden if settings.hidden >= 0 else {"masked": 0.2, "causal": 0.15}[job.model.kind]
+    hidden = settings.hidden
+    if hidden < 0:
+        # bias-bench has another rate for each kind of model.
+        hidden = 0.2 if job.model.kind == "masked" else 0.15
     return train_on(job, settings.shuffled_texts(), {"hidden": hidden, "attention": settings.attention})
 
 
-RECIPE = declared("dropout", DropoutSettings, run, outside=corpus_versions)
+RECIPE = declared("dropout", DropoutSettings, run)

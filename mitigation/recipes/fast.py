@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from cards.common.files import put
 from mitigation.adapters.write import save_peft
 from mitigation.editing import POSITIONS
-from mitigation.editing.settings import OPEN, OWN, PAPER, PairSettings, number_of_steps, outside
+from mitigation.editing.settings import OPEN, OWN, PAPER, PairSettings, number_of_steps
 from mitigation.errors import MitigationError
 from mitigation.recipe import Adapter, Console, Job, Model, declared, setting
 from scoring.adapters.facts import CONFIG, WEIGHTS
@@ -61,6 +61,7 @@ def run(job: Job[FastSettings]) -> Adapter:
     from mitigation.running.cost import trained_parameters
 
     model, settings = job.model, job.settings
+    # Before the stamp is added, because the unchanged model writes the prefixes.
     session = EditingSession(job)
     config, measures = choose_block(model, session.edited, settings, job.out, job.console)
     measures |= {"seconds_locating": job.meter.seconds}
@@ -113,6 +114,7 @@ def choose_block(
     options: dict[str, Any] = {"units": settings.units_for(width), "kind": model.kind, "task_type": task}
     if settings.layer >= 0:
         return StampConfig(layer=settings.layer, **options), {}
+    # Evenly over the rows, because neighbouring ones are often about the same subject.
     step = max(1, len(rows) // settings.traced)
     chosen = rows[::step][: settings.traced]
     effects = locate(model, chosen, settings.seed, settings.restored, console)
@@ -143,7 +145,9 @@ def add_stamp(network: Any, config: StampConfig, settings: FastSettings) -> Any:
 
     from scoring.adapters.attach import tensor_shapes, wrap
 
+    # The first matrices are drawn when the network is wrapped.
     torch.manual_seed(settings.seed)
+    # The configuration of an earlier stamp is that of a finished one.
     config.inference_mode = False
     stamped = wrap(network, config)
     if settings.start:
@@ -161,4 +165,4 @@ def save_stamp(stamped: Any, out: Path, base: str) -> None:
     put(out / CONFIG, json.dumps(config, indent=2, sort_keys=True).encode() + b"\n")
 
 
-RECIPE = declared("fast", FastSettings, run, outside=outside, steps=number_of_steps)
+RECIPE = declared("fast", FastSettings, run, steps=number_of_steps)

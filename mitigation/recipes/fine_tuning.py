@@ -8,7 +8,7 @@ first, and ``paper`` edits all pairs that it measures.
 
 from dataclasses import dataclass
 
-from mitigation.editing.settings import OPEN, PairSettings, number_of_steps, outside
+from mitigation.editing.settings import OPEN, PairSettings, number_of_steps
 from mitigation.recipe import Adapter, Job, declared, setting
 
 
@@ -28,6 +28,7 @@ def run(job: Job[FineTuningSettings]) -> Adapter:
 
     model, settings, session = job.model, job.settings, EditingSession(job)
     with trainable(model, settings, alpha=settings.rank) as tuned:
+        # None: a LoRA changes all blocks, so each step runs the whole network.
         network = StampedNetwork(tuned.network, None, model.kind, model.tokens.pad, settings.score)
         trained = trained_parameters(tuned.network)
         changes, measures = session.train(network, "LoRA", model.name)
@@ -35,4 +36,4 @@ def run(job: Job[FineTuningSettings]) -> Adapter:
     return job.done(trained, measures, changes)
 
 
-RECIPE = declared("fine_tuning", FineTuningSettings, run, outside=outside, steps=number_of_steps)
+RECIPE = declared("fine_tuning", FineTuningSettings, run, steps=number_of_steps)

@@ -26,7 +26,7 @@ from cards.common.text import split_list
 from mitigation.errors import MitigationError
 from mitigation.projections import stream
 from mitigation.recipe import Adapter, Job, Memory, Model, declared, setting
-from mitigation.recipes.steering import ContrastSettings, both_signs, versions
+from mitigation.recipes.steering import ContrastSettings, both_signs
 from mitigation.training.settings import OPEN
 
 if TYPE_CHECKING:
@@ -88,25 +88,26 @@ def run(job: Job[GradiendSettings]) -> Adapter:
 
     model, settings = job.model, job.settings
     if settings.contrast:
-        kinds, every = stream.contrast_pairs(settings.contrast)
-        held = every[: settings.held]
-        job.data.versions.update(versions(settings))
+        kinds, held = stream.contrast_pairs(settings.contrast)
+        held = held[: settings.held]
     else:
-        pairs, held = stream.text_pairs(model, settings, job.data)
+        pairs, held = stream.text_pairs(model, settings)
+        # Pairs are by turns about the first and the second group; the word of the text comes first.
         kinds = (pairs[::2], [(second, first) for first, second in pairs[1::2]])
     with trainable(model, SimpleNamespace(rank=0, seed=settings.seed), 0) as whole:
         network = whole.network.eval()
         weights = list(getattr(network, "base_model", network).parameters())
         learner = Learner(sum(map(torch.numel, weights)), settings.learning_rate, settings.weight_decay, model.device)
-        draw, found = np.random.default_rng(settings.seed), (list[float](), list[float]())
+        draw = np.random.default_rng(settings.seed)
+        codes: tuple[list[float], list[float]] = ([], [])
         for step in track(range(settings.steps), "Learning", console=job.console):
-            # Both kinds by turns, so that the one number of the code has to tell them apart.
+            # Both kinds by turns, so that the neuron learns to distinguish them.
             side = step % 2
             chosen = draw.choice(len(kinds[side]), settings.batch_size)
             plus, minus = gradients(model, [kinds[side][n] for n in chosen], weights, settings.most_tokens)
             # The input is the gradient of the other word, the target the difference: what would change with the gender.
             learner.step(minus, plus - minus)
-            found[side].append(learner.encode(minus).item())
+            codes[side].append(learner.encode(minus).item())
         before = best = stream.preference(model, held)
         # Every change begins at the same weights; they are not added up.
         start = torch.nn.utils.parameters_to_vector(weights).detach()
@@ -129,10 +130,11 @@ def run(job: Job[GradiendSettings]) -> Adapter:
         torch.nn.utils.vector_to_parameters(chosen_change, weights)
         whole.save(job.out)
     show(job.console, [f"h {change[0]:g}, α {change[1]:g}; held-out preference {before.size:.3f} to {best.size:.3f}."])
-    codes = {
-        f"h of {name} texts": float(np.mean(own[-20:])) for name, own in zip(("first", "second"), found, strict=True)
-    }
-    measures = before.measures("before") | best.measures("after") | codes | {"h": change[0], "alpha": change[1]}
+    measures = before.measures("before") | best.measures("after")
+    # Of the last steps only, because the first ones are those of a neuron that has not learned yet.
+    measures["h of first texts"] = float(np.mean(codes[0][-20:]))
+    measures["h of second texts"] = float(np.mean(codes[1][-20:]))
+    measures["h"], measures["alpha"] = change
     return job.done(len(start), measures)
 
 
@@ -147,14 +149,19 @@ def gradients(
 
     from mitigation.projections.states import differing_words
 
-    sums = [torch.zeros(sum(map(torch.numel, weights)), device=model.device) for _ in range(2)]
-    for words in filter(None, (differing_words(model, texts, most_tokens) for texts in pairs)):
+    size = sum(weight.numel() for weight in weights)
+    sums = (torch.zeros(size, device=model.device), torch.zeros(size, device=model.device))
+    for texts in pairs:
+        words = differing_words(model, texts, most_tokens)
+        if words is None:
+            continue
         for total, ids, inputs in zip(sums, words.ids, words.inputs, strict=True):
             logits = model.network(input_ids=inputs).logits[0, words.at]
             loss = torch.nn.functional.cross_entropy(logits, ids) / len(pairs)
-            own = torch.autograd.grad(loss, weights, allow_unused=True, materialize_grads=True)
-            total += torch.cat([gradient.flatten() for gradient in own])
-    return sums[0], sums[1]
+            # A weight that the text does not use, such as a later position, has a gradient of zero.
+            parts = torch.autograd.grad(loss, weights, allow_unused=True, materialize_grads=True)
+            total += torch.cat([gradient.flatten() for gradient in parts])
+    return sums
 
 
 def memory(network: Any, settings: GradiendSettings) -> Memory:
@@ -176,4 +183,4 @@ def memory(network: Any, settings: GradiendSettings) -> Memory:
     return Memory(parts, learner)
 
 
-RECIPE = declared("gradiend", GradiendSettings, run, outside=versions, memory=memory)
+RECIPE = declared("gradiend", GradiendSettings, run, memory=memory)

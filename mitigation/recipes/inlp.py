@@ -2,8 +2,8 @@
 
 Source: *Null It Out* (Ravfogel et al., 2020), with the settings of bias-bench (Meade et al., 2022). Sentences with
 male, female or no listed words are encoded as the mean of their last hidden states. A linear classifier is fitted, its
-directions are removed, and the next one is fitted on what is left. ``clean`` tells people from people (male from
-female sentences, without neutral ones), and ends when a new classifier is no better than chance; the published 80
+directions are removed, and the next one is fitted on what is left. ``clean`` classifies male and female
+sentences, without neutral ones, and ends when a new classifier is no better than chance; the published 80
 classifiers of three classes remove up to 240 directions, and language ability with them.
 """
 
@@ -13,7 +13,7 @@ from cards.common.terminal import show
 from mitigation.errors import MitigationError
 from mitigation.projections.fit import ProjectionSettings, class_states, finish, probe_measures
 from mitigation.recipe import Adapter, Job, declared, setting
-from mitigation.training.settings import CODE, OPEN, text_versions
+from mitigation.training.settings import CODE, OPEN
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,11 @@ def run(job: Job[InlpSettings]) -> Adapter:
     """Fits the classifiers and writes the projection."""
     from mitigation.projections.subspaces import Projection, inlp
 
-    states = class_states(job.model, job.settings, job.data)
+    states = class_states(job.model, job.settings)
+    # The classifiers are fitted on one part and judged on another.
     nullspace = inlp(*states.fit, *states.choose, job.settings.classifiers, job.settings.margin)
     projection = Projection.orthogonal(nullspace.basis)
+    # The basis has a row for each number of the state.
     if projection.rank >= len(nullspace.basis):
         raise MitigationError(
             f"The projection removes all {projection.rank} directions of the hidden state, so nothing of the model "
@@ -45,4 +47,4 @@ def run(job: Job[InlpSettings]) -> Adapter:
     return finish(job, projection, measures)
 
 
-RECIPE = declared("inlp", InlpSettings, run, outside=text_versions)
+RECIPE = declared("inlp", InlpSettings, run)

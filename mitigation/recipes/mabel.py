@@ -43,6 +43,14 @@ class MabelSettings(WordSettings, TrainingSettings):
     length: int = setting(128, "The most tokens of a sentence.", CODE, above=0)
     held_out: float = setting(0.05, "Share of the pairs that are measured but not trained.", OPEN, above=0, below=1)
 
+    def inputs(self) -> dict[str, str]:
+        """The list of words and the file of pairs."""
+        words = self.listed
+        # A swapped copy needs one other group.
+        if len(words.groups[0]) != 2:
+            raise MitigationError(f"The words for {self.domain!r} are no pairs; give a domain with pairs of words.")
+        return super().inputs() | {f"{SOURCE}{PAIRS}": file_sha256(fetched_source(PAIRS).path)}
+
 
 def run(job: Job[MabelSettings]) -> Adapter:
     """Trains on the pairs and their swapped copies, and writes the adapter."""
@@ -50,19 +58,20 @@ def run(job: Job[MabelSettings]) -> Adapter:
     from mitigation.training.trainable import tune
 
     model, settings = job.model, job.settings
-    job.data.versions.update(input_versions(settings))
     rows = entailment_rows(model, entailment_pairs(settings.pairs), Swapper(settings.listed), settings.length)
     if len(rows) < LEAST:
         raise MitigationError(
             f"{len(rows)} entailment pairs have a listed word, and at least {LEAST} are needed; give other words or "
             "more pairs."
         )
+    # Neighbouring pairs of SNLI may have the same premise.
     random.Random(settings.seed).shuffle(rows)
     held_count = max(1, round(settings.held_out * len(rows)))
     held, trained = rows[:held_count], rows[held_count:]
     loss = EntailmentLoss(model, settings.temperature, settings.aligned, settings.weight, settings.masked)
     # The paper counts epochs, and the loop counts steps.
     schedule = settings.schedule(steps=max(1, settings.epochs * len(trained) // settings.batch_size), warmup=0.0)
+    # The network above the first token is trained with the rest and then thrown away.
     within = partial(loss.trained_head, wanted=settings.mlp)
     tuned = tune(job, loss, trained, held, schedule, within)
     measures: dict[str, float] = {}
@@ -88,12 +97,4 @@ def entailment_pairs(most: int = 0) -> list[tuple[str, str]]:
     return list(islice(entailed, most or None))
 
 
-def input_versions(settings: MabelSettings) -> dict[str, str]:
-    """Name to fingerprint of the list of words and of the file of pairs."""
-    words = settings.listed
-    if len(words.groups[0]) != 2:
-        raise MitigationError(f"The words for {settings.domain!r} are no pairs; give a domain with pairs of words.")
-    return {words.name: words.version, f"{SOURCE}{PAIRS}": file_sha256(fetched_source(PAIRS).path)}
-
-
-RECIPE = declared("mabel", MabelSettings, run, outside=input_versions)
+RECIPE = declared("mabel", MabelSettings, run)

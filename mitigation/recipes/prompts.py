@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from cards.common.files import put
 from cards.common.terminal import show
 from mitigation.errors import MitigationError
-from mitigation.recipe import Adapter, Job, declared, setting
+from mitigation.recipe import Adapter, Job, Settings, declared, setting
 from scoring.adapters.facts import PROMPT
 from scoring.inputs.prompts import get
 
 
-@dataclass(frozen=True, slots=True)
-class PromptSettings:
+@dataclass(frozen=True)
+class PromptSettings(Settings):
     """Which prompt."""
 
     prompt: str = setting(
@@ -27,6 +27,7 @@ class PromptSettings:
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         prompt = get(self.prompt)
         if not (prompt.instruction or prompt.system or prompt.first):
             raise MitigationError(
@@ -38,6 +39,7 @@ def run(job: Job[PromptSettings]) -> Adapter:
     """Writes the prompt into ``out``."""
     prompt = get(job.settings.prompt)
     put(job.out / PROMPT, prompt.json().encode())
+    # A prompt of two turns has no instruction: what is asked in each turn is shown.
     instruction = prompt.instruction or prompt.system or " … ".join(prompt.turns("QUESTION", "ANSWER")[::2])
     show(job.console, [f"{prompt.name}: {instruction}"])
     return job.done(None)

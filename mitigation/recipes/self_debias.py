@@ -42,20 +42,23 @@ class SelfDebiasSettings(Settings):
     @property
     def all_prefixes(self) -> list[str]:
         """The texts of the prefixes."""
-        own = [prefix.strip() for prefix in self.prefixes.split("|") if prefix.strip()]
-        return own or [f"{PREFIX} {_NAMES.get(domain, domain)}:" for domain in split_list(self.domains)]
+        given_prefixes = [prefix.strip() for prefix in self.prefixes.split("|") if prefix.strip()]
+        if given_prefixes:
+            return given_prefixes
+        return [f"{PREFIX} {_NAMES.get(domain, domain)}:" for domain in split_list(self.domains)]
 
 
 def run(job: Job[SelfDebiasSettings]) -> Adapter:
     """Writes the prompt into ``out``."""
     settings = job.settings
-    own: Any = {"prefixes": settings.all_prefixes, "decay": settings.decay, "epsilon": settings.epsilon}
+    lowered: Any = {"prefixes": settings.all_prefixes, "decay": settings.decay, "epsilon": settings.epsilon}
     prompt = Prompt(
         "self-debias",
         "probabilities that rise after a prefix are lowered",
         version="1.0.0",
-        self_debias=own,
+        self_debias=lowered,
     )
+    # Scoring reads the prefixes from the prompt, so no weight is written.
     put(job.out / PROMPT, prompt.json().encode())
     return job.done(None)
 

@@ -3,9 +3,9 @@
 Source: *Towards Debiasing Sentence Representations* (Liang et al., 2020), with the settings of bias-bench (Meade et
 al., 2022). Each sentence with a listed word is encoded with that word and with its partner; the first principal
 component of the differences is removed. ``clean`` replaces all listed words of a sentence at the same time, also those
-with capitals or beside punctuation.
+with capitals or next to punctuation.
 
-A mean state says what a sentence tells of gender, which in a masked model is not what it predicts at a mask. With
+A mean state represents the gender in a sentence, which in a masked model is not what it predicts at a mask. With
 ``reads`` of predictions, the direction is that along which the model's answer changes between a listed word and its
 partner, where it predicts one of them.
 """
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from mitigation.errors import MitigationError
 from mitigation.projections.fit import ProjectionSettings, finish, tuple_states
 from mitigation.recipe import Adapter, Job, declared, setting
-from mitigation.training.settings import CODE, OPEN, text_versions
+from mitigation.training.settings import CODE, OPEN
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,8 @@ def run(job: Job[SentenceDebiasSettings]) -> Adapter:
     from mitigation.projections.subspaces import Projection, principal_directions
 
     settings = job.settings
-    states = tuple_states(job.model, settings, job.data, mean=settings.reads == "sentences")
+    states = tuple_states(job.model, settings, mean=settings.reads == "sentences")
+    # The width of the hidden state, of which at least one direction has to stay.
     width = states[0].shape[1]
     if settings.components >= width:
         raise MitigationError(
@@ -55,4 +56,4 @@ def run(job: Job[SentenceDebiasSettings]) -> Adapter:
     return finish(job, projection, measures)
 
 
-RECIPE = declared("sentence_debias", SentenceDebiasSettings, run, outside=text_versions)
+RECIPE = declared("sentence_debias", SentenceDebiasSettings, run)

@@ -7,7 +7,7 @@ single stereotypes equal. Sign and size are chosen on held-out sentences of the 
 either group, as long as the loss rises by no more than a limit.
 
 With ``how`` project, the vector is projected out of the last hidden state, as *Unsupervised Concept Vector Extraction
-for Bias Control in LLMs* (Cyberey et al., 2025) does after a block: the head cannot tell its two ends apart any more.
+for Bias Control in LLMs* (Cyberey et al., 2025) does after a block: the head can no longer distinguish its two ends.
 That is a LoRA on the map that reads this state. With ``contrast`` the vector is the difference of the states that
 predict a word in two kinds of texts of the user's, such as he or she after two groups of occupations. Then the
 preference on held-out texts is measured in size, so that stereotypes of both directions count.
@@ -23,7 +23,7 @@ from mitigation.errors import MitigationError
 from mitigation.projections import stream
 from mitigation.recipe import Adapter, Job, declared, setting
 from mitigation.texts.corpora import fingerprints
-from mitigation.training.settings import OPEN, text_versions
+from mitigation.training.settings import OPEN
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,12 @@ class ContrastSettings(stream.StreamSettings):
     def kept(self, loss: float, before: float) -> bool:
         """Whether the limit allows a loss."""
         return not self.loss_limit or loss <= before + self.loss_limit
+
+    def inputs(self) -> dict[str, str]:
+        """The contrast, or the corpus and the list of words."""
+        if self.contrast:
+            return fingerprints(self.contrast)
+        return super().inputs()
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,10 @@ def both_signs(text: str, name: str) -> list[float]:
         sizes = []
     if not sizes or not all(0 < size < float("inf") for size in sizes):
         raise MitigationError(f"The setting {name} is {text!r}; give numbers above 0, with commas.")
-    return [sign * size for size in sorted(sizes) for sign in (1, -1)]
+    signed: list[float] = []
+    for size in sorted(sizes):
+        signed += [size, -size]
+    return signed
 
 
 def run(job: Job[SteeringSettings]) -> Adapter:
@@ -90,17 +99,19 @@ def run(job: Job[SteeringSettings]) -> Adapter:
 
     model, settings = job.model, job.settings
     names, number = stream.block_names(model, settings.block)
+    # A projection acts on the last hidden state, so the vector is read there too.
     block = "" if settings.how == "project" else names[number]
     if settings.contrast:
         kinds, held = stream.contrast_pairs(settings.contrast)
-        found = stream.predicting_difference(model, kinds, block, settings.most_tokens)
-        job.data.versions.update(versions(settings))
+        concept = stream.predicting_difference(model, kinds, block, settings.most_tokens)
     else:
-        fitted, held = stream.text_pairs(model, settings, job.data)
-        found = stream.difference(model, fitted, block, settings.most_tokens)
-    vector, before = torch.from_numpy(found), stream.preference(model, held)
+        fitted, held = stream.text_pairs(model, settings)
+        concept = stream.difference(model, fitted, block, settings.most_tokens)
+    vector = torch.from_numpy(concept)
+    before = stream.preference(model, held)
     if settings.how == "project":
-        unit = found / np.linalg.norm(found)
+        # A projection removes a direction, whatever the length of the vector.
+        unit = concept / np.linalg.norm(concept)
         parameters = write_projection(model, Projection.orthogonal(unit[:, None]), job.out)
         with attached(model, job.out) as changed:
             after = stream.preference(changed, held)
@@ -108,30 +119,31 @@ def run(job: Job[SteeringSettings]) -> Adapter:
         return job.done(parameters, before.measures("before") | after.measures("after"))
     last = feed_forwards(model.network)[number].last
     module = model.network.get_submodule(last)
+    # No strength at all is what each of them has to beat.
     best, strength = before, 0.0
     for multiple in both_signs(settings.strengths, "strengths"):
+        # Tried with a hook, which costs less than writing an adapter for each strength.
         with stream.shifted(module, (multiple * vector).to(model.device)):
             measured = stream.preference(model, held)
         # Stereotypes of both directions cancel in the gap, but not in its size.
-        nearer = measured.size < best.size if settings.contrast else abs(measured.gap) < abs(best.gap)
+        if settings.contrast:
+            nearer = measured.size < best.size
+        else:
+            nearer = abs(measured.gap) < abs(best.gap)
         if nearer and settings.kept(measured.loss, before.loss):
             best, strength = measured, multiple
     if not strength:
+        preference = before.size if settings.contrast else before.gap
         raise MitigationError(
             f"No strength among {settings.strengths} lowers the preference of {model.name} on held-out sentences, "
-            f"which is {before.size if settings.contrast else before.gap:.3f} nats; give other strengths, a higher "
-            "loss_limit or another block."
+            f"which is {preference:.3f} nats; give other strengths, a higher loss_limit or another block."
         )
     show(job.console, [f"Strength {strength:g}; held-out preference {before.gap:.3f} to {best.gap:.3f} nats."])
     inputs = getattr(module, "in_features", None) or module.weight.shape[0]  # GPT-2's maps have inputs first
+    # PEFT adds the bias of B to the output, which the zero matrices leave as it is.
     zero = Matrices(torch.zeros(1, inputs), torch.zeros(len(vector), 1), strength * vector)
     parameters = write_lora(model, {last: zero}, job.out)
     return job.done(parameters, before.measures("before") | best.measures("after") | {"strength": strength})
 
 
-def versions(settings: ContrastSettings) -> dict[str, str]:
-    """Name to fingerprint of what a recipe reads: the contrast, or the corpus and the list of words."""
-    return fingerprints(settings.contrast) if settings.contrast else text_versions(settings)
-
-
-RECIPE = declared("steering", SteeringSettings, run, outside=versions)
+RECIPE = declared("steering", SteeringSettings, run)

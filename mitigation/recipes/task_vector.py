@@ -8,7 +8,7 @@ lost too, so language ability falls with the strength: read the perplexity besid
 from dataclasses import dataclass
 
 from mitigation.recipe import Adapter, Job, declared, setting
-from mitigation.training.settings import LanguageSettings, corpus_versions
+from mitigation.training.settings import LanguageSettings
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ def run(job: Job[TaskVectorSettings]) -> Adapter:
     """Trains on the biased text and writes the negated adapter."""
     from mitigation.training.language import train_on
 
-    job.data.versions.update(corpus_versions(job.settings))
+    # A negative factor subtracts from the weights what the text has added to them.
     return train_on(job, job.settings.shuffled_texts(), factor=-job.settings.strength)
 
 
-RECIPE = declared("task_vector", TaskVectorSettings, run, outside=corpus_versions)
+RECIPE = declared("task_vector", TaskVectorSettings, run)

@@ -27,9 +27,11 @@ class CostMeter:
     def __init__(self, model: Model) -> None:
         self._gpu = model.device if model.device.type == "cuda" else None
         self._device = str(model.environment["device"])
+        # Only tensors of this run count, and not those of an earlier one in the same process.
         if self._gpu:
             torch.cuda.reset_peak_memory_stats(self._gpu)
         self._status = _reset_peak()
+        # Last, so that what comes before is not in the time.
         self._start = time.perf_counter()
 
     @property
@@ -45,21 +47,24 @@ class CostMeter:
 
 def _reset_peak() -> Path | None:
     """Sets the peak of this process to its present memory; the file to read the peak from, or None off Linux."""
-    own = Path("/proc/self")
+    process = Path("/proc/self")
     try:
-        (own / "clear_refs").write_text("5")
+        (process / "clear_refs").write_text("5")  # 5 resets the peak, see proc(5)
     except OSError:
         return None
-    return own / "status"
+    return process / "status"
 
 
 def _peak_of_process(status: Path | None) -> int:
     """The peak resident memory of this process in bytes; 0 where the system does not report it."""
-    if status and (line := re.search(r"^VmHWM:\s+(\d+) kB$", status.read_text(), re.MULTILINE)):
-        return int(line[1]) * 1024
+    if status:
+        line = re.search(r"^VmHWM:\s+(\d+) kB$", status.read_text(), re.MULTILINE)
+        if line:
+            return int(line[1]) * 1024
     try:
         import resource
     except ImportError:
         return 0
+    # macOS counts bytes, Linux kilobytes.
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

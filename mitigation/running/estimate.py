@@ -39,7 +39,7 @@ from scoring.inference.load_options import BUNDLED, LoadOptions
 ASSUMED = 64
 #: Sentences of a pair of FAST in a step: both sentences without and after a prefix, and the subject alone.
 OF_PAIR = 5
-#: Names of the two counts of activations, of which only one is needed at a time.
+#: Names of the two counts of activations; only one of them is in memory at a time.
 ACTIVATIONS = "activations"
 CHECKPOINTED = "activations with gradient checkpointing"
 GIB = 2**30
@@ -125,7 +125,7 @@ class LoadPlan:
 def estimate(
     recipe: Recipe, settings: Any, options: LoadOptions, quantize: str = "auto", data: TrainingData | None = None
 ) -> Estimate:
-    """What a recipe with these settings will need on a model, of which only the configuration is read.
+    """What a recipe with these settings will need on a model; only the configuration of the model is read.
 
     Parameters
     ----------
@@ -153,15 +153,20 @@ def estimate(
     counted = count(recipe, settings, empty, plan.quantize)
     steps = number_of_steps(recipe, settings, data)
     seconds = operations(recipe, settings, empty, counted) / speed(empty.device, empty.dtype)
-    lines = [f"{name:47}{value:>18,} bytes {value / GIB:8.2f} GiB" for name, value in counted.parts.items() if value]
+    lines = []
+    for name, value in counted.parts.items():
+        if value:
+            lines.append(f"{name:47}{value:>18,} bytes {value / GIB:8.2f} GiB")
     lines.append(
         f"At most {counted.most / GIB:.2f} GiB at once, with {counted.trained:,} trained parameters and "
         f"{counted.batch.at_once} rows of {counted.batch.tokens} tokens."
     )
     lines += plan.remarks
-    took = f", {steps:,} steps {steps * seconds / 60:,.1f} min" if steps else "; the data decide how many"
+    duration = "; the data decide how many"
+    if steps:
+        duration = f", {steps:,} steps {steps * seconds / 60:,.1f} min"
     lines.append(
-        f"A step takes about {seconds:.3g} s on {empty.device}{took}: an estimate, from a measured matrix product."
+        f"A step takes about {seconds:.3g} s on {empty.device}{duration}: an estimate, from a measured matrix product."
     )
     return Estimate(counted.parts, counted.most, counted.trained, steps, seconds, lines)
 
@@ -182,7 +187,9 @@ def plan_loading(recipe: Recipe, settings: Any, options: LoadOptions, quantize: 
         If there is no configuration of a language model.
     """
     bits, remark = choose_quantization(recipe, quantize, options.device)
-    remarks = [remark] if remark else []
+    remarks = []
+    if remark:
+        remarks.append(remark)
     dtype: Any = options.dtype  # the names of LoadOptions
     if dtype == "auto" and trains_all_weights(recipe, settings):
         if empty_network(options).dtype != torch.float32:
@@ -243,7 +250,7 @@ def fitting(
 def count(recipe: Recipe, settings: Any, empty: Empty, bits: Literal["4bit"] | None) -> Count:
     """The bytes that a recipe needs in memory and on disk, by name, and how many parameters it trains."""
     network = empty.network
-    weights = in_four_bits(network) if bits else size([*network.parameters(), *network.buffers()])
+    weights = in_four_bits(network) if bits else size_of_network(network)
     parts = {"weights": weights}
     batch = batch_of(settings, empty.kind, trains=recipe.memory is not None or trains_something(settings))
     if recipe.memory is not None:
@@ -264,6 +271,7 @@ def count(recipe: Recipe, settings: Any, empty: Empty, bits: Literal["4bit"] | N
     parts["optimizer"] = size(state)
     parts["best weights so far"] = size(trained) if getattr(settings, "patience", 0) else 0
     parts |= activations(recipe, settings, empty, batch)
+    # Only one of the two counts of activations is needed at a time.
     not_active = ACTIVATIONS if getattr(settings, "gradient_checkpointing", False) else CHECKPOINTED
     most = sum(value for name, value in parts.items() if name != not_active)
     parts["weights before, in the memory of the processor"] = weights if whole else 0
@@ -280,6 +288,7 @@ def trains_something(settings: Any) -> bool:
 def batch_of(settings: Any, kind: str, *, trains: bool) -> Batch:
     """The size of a step of a recipe with these settings."""
     # A batch of 0 is chosen by the kind of model (LanguageSettings); without training states are read in batches.
+    # States are read in batches of this size.
     by_kind = 32
     if trains:
         by_kind = 512 if kind == "masked" else 256
@@ -288,6 +297,7 @@ def batch_of(settings: Any, kind: str, *, trains: bool) -> Batch:
     of_pair = OF_PAIR + bool(getattr(settings, "gamma", 0))
     rows = pairs * of_pair or getattr(settings, "batch_size", 0) or by_kind
     at_once = min(rows, getattr(settings, "at_once", rows))
+    # A length is a row that is filled; the other limit is rarely reached by a sentence.
     tokens = getattr(settings, "length", 0) or min(ASSUMED, getattr(settings, "most_tokens", ASSUMED))
     return Batch(rows, at_once, tokens)
 
@@ -313,7 +323,9 @@ def activations(recipe: Recipe, settings: Any, empty: Empty, batch: Batch) -> di
             sides += sum(sum(weight.shape) for weight in block.parameters() if weight.dim() == 2)
         kept = 2 * batch.at_once * batch.tokens * empty.dtype.itemsize * sides
     tokens = batch.at_once * batch.tokens
+    # As they are, as log-probabilities and as their gradient, of four bytes each.
     logits = 3 * 4 * tokens * text.vocab_size
+    # With checkpointing only the input of each block is kept.
     inputs_of_blocks = number_of_blocks * tokens * text.hidden_size * empty.dtype.itemsize
     return {
         ACTIVATIONS: kept + logits,
@@ -331,7 +343,9 @@ def kept_for_backward(network: Any, tokens: int, dtype: torch.dtype | None) -> i
     """
     if dtype is not None:
         network.to(dtype)
-    weights = {tensor.untyped_storage()._cdata for tensor in [*network.parameters(), *network.buffers()]}
+    weights = set()
+    for tensors in (network.parameters(), network.buffers()):
+        weights |= {tensor.untyped_storage()._cdata for tensor in tensors}
     kept: dict[int, Any] = {}
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
@@ -351,20 +365,26 @@ def kept_for_backward(network: Any, tokens: int, dtype: torch.dtype | None) -> i
 
 def precision(settings: Any, device: torch.device) -> str:
     """The mixed precision of a recipe on a device: ``no`` or ``bf16``."""
-    of_settings = getattr(settings, "precision", None)
-    return str(of_settings(device)) if of_settings else "no"
+    precision_on = getattr(settings, "precision", None)
+    if precision_on is None:
+        return "no"
+    return str(precision_on(device))
 
 
 def number_of_steps(recipe: Recipe, settings: Any, data: TrainingData | None) -> int:
     """The steps of a training; 0 where only the data can say and they are not built."""
     if recipe.steps is not None:
-        return recipe.steps(settings, data) if data is not None else 0
+        if data is None:
+            return 0
+        return recipe.steps(settings, data)
     return int(getattr(settings, "steps", 0))
 
 
 def operations(recipe: Recipe, settings: Any, empty: Empty, counted: Count) -> float:
     """Multiplications and additions of a step."""
+    # Only matrices count; vectors of norms and biases are small in comparison.
     multiplied: int = sum(weight.numel() for weight in empty.network.parameters() if weight.dim() == 2)
+    # The forward pass counts one, and each of the following as long again.
     passes = 1
     if counted.trained:
         passes += 1
@@ -378,13 +398,14 @@ def operations(recipe: Recipe, settings: Any, empty: Empty, counted: Count) -> f
 
 
 def empty_network(options: LoadOptions) -> Empty:
-    """The network of a model on the device ``meta``, of which only the configuration is read."""
+    """The network of a model on the device ``meta``; only its configuration is read."""
     import transformers
 
     name = str(BUNDLED.get(options.model, options.model))
     code = {"trust_remote_code": options.trust_remote_code}
     folder = checkpoint.fetched(name, options.revision, ["config.json"])
     config = checkpoint.config(folder, name)
+    # Before any code of the model runs, its kind and whether its code may run are known.
     kind = checkpoint.kind(config, name)
     checkpoint.check_code(folder, config, name, options.revision, trusted=options.trust_remote_code)
     device = checkpoint.torch_device(None if options.device == "auto" else options.device)
@@ -403,11 +424,13 @@ def adapted(recipe: Recipe, empty: Empty, settings: Any) -> Iterator[Any]:
         yield network.requires_grad_(True)
     elif hasattr(settings, "units"):
         units = settings.units_for(network.config.get_text_config().hidden_size)
+        # Which block is not known before it is located, and all blocks have the same size.
         config = StampConfig(layer=max(settings.layer, 0), units=units, kind=empty.kind)
         stamped = wrap(network, config)
         yield stamped
         stamped.unload()
     else:
+        # The context of a training needs no more of a model than these two.
         model: Any = SimpleNamespace(network=network, kind=empty.kind)
         with trainable(model, SimpleNamespace(rank=settings.rank, seed=0), settings.rank) as tuned:
             yield tuned.network
@@ -425,6 +448,7 @@ def optimizer_state(trained: list[Any], name: str) -> list[torch.Tensor]:
     """The tensors that an optimizer keeps, after a step on weights that have no numbers."""
     if not trained:
         return []
+    # The state is the same whether weights are updated one by one or together.
     optimizer = OPTIMIZERS[name](trained, foreach=False)
     for weight in trained:
         weight.grad = torch.zeros_like(weight)
@@ -442,6 +466,11 @@ def size(tensors: Sequence[torch.Tensor]) -> int:
     return sum(tensor.numel() * tensor.itemsize for tensor in tensors)
 
 
+def size_of_network(network: Any) -> int:
+    """Bytes of the weights and buffers of a network as they are."""
+    return size(list(network.parameters())) + size(list(network.buffers()))
+
+
 def in_four_bits(network: Any) -> int:
     """Bytes of the weights and buffers with the linear maps but the head in NF4 with double quantization.
 
@@ -449,7 +478,7 @@ def in_four_bits(network: Any) -> int:
     tables of 16 and of 256 numbers of four bytes and an offset.
     """
     head = network.get_output_embeddings()
-    total = size([*network.parameters(), *network.buffers()])
+    total = size_of_network(network)
     for module in network.modules():
         if not isinstance(module, torch.nn.Linear) or module is head:
             continue
@@ -464,8 +493,10 @@ def in_four_bits(network: Any) -> int:
 def speed(device: torch.device, dtype: torch.dtype) -> float:
     """Operations a second in the fastest of a few products of two square matrices on a device."""
     width = 1024 if device.type == "cpu" else 8192
+    # Large enough that the product and not the start of a kernel is measured.
     matrix = torch.ones(width, width, dtype=dtype, device=device)
     times = []
+    # The first product also loads libraries, so the fastest one counts.
     for _ in range(4):
         start = time.perf_counter()
         float((matrix @ matrix)[0, 0])  # reading a number waits for the result

@@ -65,6 +65,7 @@ class Evaluation:
         interrupted run in ``folder``. Several runs may share it: one process waits there for another.
         """
         chat = Chat(model.tokens.tokenizer, model.name, prompt.system) if self.chat else None
+        # Two processes may write into one store only one after the other.
         shared = locked(responses, MitigationError, wait=True) if responses else nullcontext()
         with shared, Store(responses or folder / "responses", answering.key(model, prompt, chat=chat)) as store:
             settings = Settings(profile=self.profile, resamples=self.resamples)
@@ -79,11 +80,17 @@ def score_texts(model: Model, texts: Sequence[str], store: Store, console: Conso
     """A table with the negative log-likelihood of each text in nats [texts] and its number of tokens [texts]."""
     requests = [Request(f"{TEXT}/{number}", options=(Option(text),)) for number, text in enumerate(texts)]
     responses = answering.answer(model, requests, store, {}, console)
-    logprobs = [responses[request.id].logprobs[0] for request in requests]
+    ids, nats, tokens = [], [], []
+    for request in requests:
+        logprobs = responses[request.id].logprobs[0]
+        ids.append(request.id)
+        # fsum is exact, so the sum does not depend on the order of the tokens.
+        nats.append(-math.fsum(logprobs))
+        tokens.append(len(logprobs))
     return {
-        "id": np.array([request.id for request in requests], dtype=object),
-        "nats": np.array([-math.fsum(values) for values in logprobs]),
-        "tokens": np.array([len(values) for values in logprobs], dtype=np.float64),
+        "id": np.array(ids, dtype=object),
+        "nats": np.array(nats),
+        "tokens": np.array(tokens, dtype=np.float64),
     }
 
 
@@ -117,18 +124,27 @@ def compare_runs(
     The comparison is also written into the folder ``after``. An agreement of two runs (for example the share
     of facts that are predicted as before) has only a value after.
     """
+    # The run with the adapter is compared with the one without.
     compared = scoring.compare(after, before, resamples)
     report.write_comparison(after, compared)
-    # Differences name their estimate by these three, and may be fewer than the estimates.
-    old, new = ({(e.benchmark, e.group, e.metric): e for e in side.estimates} for side in (compared.base, compared.run))
-    changes = [
-        changed(d, old[d.benchmark, d.group, d.metric], new[d.benchmark, d.group, d.metric])
-        for d in compared.differences
-    ]
-    changes += [
-        Change(a.benchmark, a.group, a.metric, _UNDEFINED, _numbers(a), _UNDEFINED, a.n) for a in compared.agreements
-    ]
-    return (*changes, *_text_changes(*texts, kind, resamples)), headline_changes(compared)
+    # Differences name their estimate by the three parts of a key, and may be fewer than the estimates.
+    estimates_before = {key_of(estimate): estimate for estimate in compared.base.estimates}
+    estimates_after = {key_of(estimate): estimate for estimate in compared.run.estimates}
+    changes = []
+    for difference in compared.differences:
+        key = key_of(difference)
+        changes.append(changed(difference, estimates_before[key], estimates_after[key]))
+    for agreement in compared.agreements:
+        # The unchanged model agrees with itself, so only the value after says anything.
+        changes.append(Change(*key_of(agreement), _UNDEFINED, _numbers(agreement), _UNDEFINED, agreement.n))
+    texts_before, texts_after = texts
+    changes += _text_changes(texts_before, texts_after, kind, resamples)
+    return tuple(changes), headline_changes(compared)
+
+
+def key_of(score: Any) -> Key:
+    """The benchmark, the group and the metric of an estimate, a difference, an agreement or a change."""
+    return score.benchmark, score.group, score.metric
 
 
 def _text_changes(before: Table, after: Table, kind: str, resamples: int) -> list[Change]:
@@ -136,7 +152,8 @@ def _text_changes(before: Table, after: Table, kind: str, resamples: int) -> lis
         return []
     items = _text_items(before, kind)
     (difference,) = stats.compare(items, after, before, before["id"], benchmark=TEXT, resamples=resamples)
-    old, new = (_perplexities(texts, kind, resamples)[0] for texts in (before, after))
+    (old,) = _perplexities(before, kind, resamples)
+    (new,) = _perplexities(after, kind, resamples)
     return [changed(difference, old, new)]
 
 
@@ -150,18 +167,31 @@ def _perplexities(texts: Table, kind: str, resamples: int) -> list[Estimate]:
 
 def estimates(folder: Path, texts: Table, kind: str, resamples: int) -> dict[Key, Numbers]:
     """Every metric of the run in a folder, and the perplexity of the texts."""
-    measured = [*report.read(folder).estimates, *(_perplexities(texts, kind, resamples) if len(texts["id"]) else [])]
-    return {(e.benchmark, e.group, e.metric): _numbers(e) for e in measured}
+    measured = list(report.read(folder).estimates)
+    if len(texts["id"]):
+        measured += _perplexities(texts, kind, resamples)
+    return {key_of(estimate): _numbers(estimate) for estimate in measured}
 
 
 def changed(difference: Any, before: Estimate, after: Estimate) -> Change:
     """The change from an estimate to another, with their paired difference."""
-    key = difference.benchmark, difference.group, difference.metric
-    # JSON has no NaN.
-    p, p_side = (None if math.isnan(value) else value for value in (difference.p, difference.p_side))
-    numbers = _numbers(before), _numbers(after), _numbers(difference)
+    # Facts are JSON, which has no NaN.
+    p = None if math.isnan(difference.p) else difference.p
+    p_side = None if math.isnan(difference.p_side) else difference.p_side
+    # Scores that are equal for every example have no sample of differences, whatever the number of clusters.
     clusters = None if difference.method == "identical" else difference.clusters
-    return Change(*key, *numbers, difference.n, p, p_side, clusters)
+    return Change(
+        difference.benchmark,
+        difference.group,
+        difference.metric,
+        _numbers(before),
+        _numbers(after),
+        _numbers(difference),
+        difference.n,
+        p,
+        p_side,
+        clusters,
+    )
 
 
 def _numbers(estimate: Any) -> Numbers:
@@ -171,7 +201,7 @@ def _numbers(estimate: Any) -> Numbers:
 def held_out_texts(data: TrainingData, file: Path | None) -> tuple[str, ...]:
     """The lines of a file; without a file, the neutral statements of the validation splits that are available.
 
-    Neutral statements are short sentences of the probes' own kind. ``wikitext`` instead of a file stands for the test
+    Neutral statements are short sentences of the probes' own kind. ``wikitext`` instead of a file is the test
     split of WikiText-2 (Merity et al., 2017) on the Hub.
 
     Raises
@@ -205,8 +235,12 @@ def _wikitext() -> tuple[str, ...]:
         raise MitigationError(
             f"{name} could not be had from the Hub ({type(error).__name__}); give a file of texts with --text."
         ) from None
-    # Headings stand between equals signs.
-    return tuple(line.strip() for line in lines if line.strip() and not line.strip().startswith("="))
+    texts = []
+    for line in lines:
+        text = line.strip()
+        if text and not text.startswith("="):  # headings are between equals signs
+            texts.append(text)
+    return tuple(texts)
 
 
 def changes_table(changes: Sequence[Change], full_precision: Mapping[Key, Numbers] | None = None) -> pd.DataFrame:
@@ -216,10 +250,14 @@ def changes_table(changes: Sequence[Change], full_precision: Mapping[Key, Number
     """
     import pandas as pd
 
-    rows = [(c.benchmark, c.group, c.metric, c.before[0], c.after[0], *c.difference, c.n) for c in changes]
     columns = ["benchmark", "group", "metric", "before", "after", "difference", "low", "high", "n"]
+    rows = []
+    for change in changes:
+        benchmark, group, metric = key_of(change)
+        difference, low, high = change.difference
+        rows.append((benchmark, group, metric, change.before[0], change.after[0], difference, low, high, change.n))
     table = pd.DataFrame(rows, columns=columns)
     if full_precision:
-        whole = [full_precision.get((c.benchmark, c.group, c.metric), _UNDEFINED)[0] for c in changes]
+        whole = [full_precision.get(key_of(change), _UNDEFINED)[0] for change in changes]
         table.insert(3, "full precision", whole)
     return table

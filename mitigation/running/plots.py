@@ -36,20 +36,27 @@ def plot_losses(curve: LossCurve, path: Path, title: str, step: str = "step") ->
 
     What is measured at validations alone (``gap`` and ``language``) has a panel as well.
     """
+    # Held-out rows are measured before the first step too, at 0.
     steps = range(1, len(curve.train) + 1)
 
     def paint(axes: Axes, name: str) -> None:
         if name in curve.train[0]:
-            axes.plot(steps, [terms[name] for terms in curve.train], linewidth=0.8, color=_GREY, label="training batch")
+            values = [terms[name] for terms in curve.train]
+            axes.plot(steps, values, linewidth=0.8, color=_GREY, label="training batch")
         # A term of training alone, such as that of ordinary text, is measured on no held-out rows.
-        held_out = [(terms["step"], terms[name]) for terms in curve.held if name in terms]
-        if held_out:
-            axes.plot(*zip(*held_out, strict=True), marker="o", markersize=3, color=_LINE, label="held out")
+        measured = [terms for terms in curve.held if name in terms]
+        if measured:
+            held_steps = [terms["step"] for terms in measured]
+            held_values = [terms[name] for terms in measured]
+            axes.plot(held_steps, held_values, marker="o", markersize=3, color=_LINE, label="held out")
         titled(axes, name, step)
         axes.grid(alpha=0.3)
         axes.set_ylim(bottom=0)
 
-    _panels(list(curve.train[0] | dict.fromkeys([*(curve.held or [{}])[0]][1:])), paint, path, title, legend=True)
+    names = list(curve.train[0])
+    if curve.held:
+        names += [name for name in curve.held[0] if name not in names and name != "step"]
+    _panels(names, paint, path, title, legend=True)
 
 
 def plot_effects(effects: IndirectEffects, path: Path, title: str) -> None:
@@ -57,9 +64,13 @@ def plot_effects(effects: IndirectEffects, path: Path, title: str) -> None:
 
     def paint(axes: Axes, position: str) -> None:
         average = effects.average(position)
-        chosen = effects.layer if position == effects.position else -1
-        axes.bar(range(len(average)), average, color=[_LINE if n == chosen else _GREY for n in range(len(average))])
-        titled(axes, f"restored: {position}" + " (chosen)" * (position == effects.position), "block")
+        colours = [_GREY] * len(average)
+        label = f"restored: {position}"
+        if position == effects.position:
+            colours[effects.layer] = _LINE
+            label += " (chosen)"
+        axes.bar(range(len(average)), average, color=colours)
+        titled(axes, label, "block")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.axhline(0, color=_SOFT, linewidth=0.6)
         if position == next(iter(effects.by_position)):
@@ -75,12 +86,20 @@ def plot_changes(changes: Sequence[Change], path: Path, title: str) -> None:
         shown = [change for change in changes if change.metric == name]
         for when, colour, up in (("before", _GREY, 0.12), ("after", _LINE, -0.12)):
             for row, change in enumerate(shown):
-                interval(axes, getattr(change, when), up - row, colour, label=None if row else when)
+                # The legend has each colour once.
+                label = when if row == 0 else None
+                interval(axes, getattr(change, when), up - row, colour, label=label)
+        # SS and PS of 50 are no preference.
         if name != "gap":
             axes.axvline(50, color=_SOFT, linewidth=0.6, linestyle=DOTTED)
         axes.set_yticks([-row for row in range(len(shown))], [change.group for change in shown])
+        # The first group is at the top.
         axes.set_ylim(0.5 - len(shown), 0.5)
-        titled(axes, name.upper() if len(name) == 2 else name, "nats" if name == "gap" else "percent")
+        # SS and PS are abbreviations; the gap is a word.
+        if name == "gap":
+            titled(axes, name, "nats")
+        else:
+            titled(axes, name.upper(), "percent")
 
     _panels(list(dict.fromkeys(change.metric for change in changes)), paint, path, title, legend=True)
 

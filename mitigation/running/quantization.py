@@ -36,13 +36,19 @@ def choose_quantization(recipe: Recipe, quantize: str, device: str | None) -> tu
     import torch
 
     gpu = torch.cuda.is_available() and not (device or "").startswith("cpu")
+    # The package is looked for and not imported, which takes seconds.
     package = importlib.util.find_spec("bitsandbytes") is not None
-    needs = " and ".join(
-        ("a GPU",) * (not gpu) + ("the package bitsandbytes (pip install bitsandbytes)",) * (not package)
-    )
+    missing = []
+    if not gpu:
+        missing.append("a GPU")
+    if not package:
+        missing.append("the package bitsandbytes (pip install bitsandbytes)")
+    needs = " and ".join(missing)
     if quantize == "auto":
-        remark = f"Weights in 4 bits (QLoRA) need {needs}; this run trains plain LoRA on unquantized weights."
-        return (None, remark) if needs else ("4bit", "")
+        if missing:
+            remark = f"Weights in 4 bits (QLoRA) need {needs}; this run trains plain LoRA on unquantized weights."
+            return None, remark
+        return "4bit", ""
     if not package:
         raise MitigationError(
             f"Weights in 4 bits need {needs}; or give --quantize none to train with weights in float32, which suits "
@@ -69,6 +75,7 @@ def _unpacked() -> Iterator[None]:
     layers take any width and give the same numbers on every processor.
     """
     modules: Any = importlib.import_module("bitsandbytes.nn.modules")
+    # The function is looked up in this module when a layer is built.
     original = getattr(modules, "has_avx512bf16", None)
     if original is None:  # a version without packing
         yield

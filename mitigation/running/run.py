@@ -14,7 +14,7 @@ import math
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +47,7 @@ MARK = "steps.txt"
 FULL_PRECISION = " in full precision"
 
 
-def mitigate(
+def make_and_evaluate(
     recipe: Recipe,
     settings: Any,
     options: LoadOptions,
@@ -92,12 +92,12 @@ def mitigate(
     work = out.with_name(f"{out.name}-work")
     check_target(out)
     check_work_folder(work)
-    if recipe.outside:
-        recipe.outside(settings)  # what the recipe reads is there and has the right form, before a model is loaded
+    settings.inputs()  # what the recipe reads is there and has the right form, before a model is loaded
     bits = None
     if loaded is None:
         from mitigation.running.estimate import plan_loading
 
+        # Each process of a distributed training has a GPU of its own.
         options = replace(options, device=options.device or _gpu_of_process())
         plan = plan_loading(recipe, settings, options, quantize)
         show(errors, plan.remarks)
@@ -114,13 +114,15 @@ def mitigate(
             f"{model.kind} one; give another model."
         )
     chosen = evaluation(model) if evaluation else None  # before training, so that errors in it come first
+    # Other processes only train: the first one evaluates and writes.
     if rank := int(os.environ.get("RANK", "0")):
-        recipe.run(model, settings, data, empty_folder(work / f"rank-{rank}"), errors)
+        recipe.make(model, settings, data, empty_folder(work / f"rank-{rank}"), errors)
         shutil.rmtree(work / f"rank-{rank}")
         return None
     full_precision: dict[Key, Numbers] = {}
     compared: Sequence[HeadlineChange] = ()
     with locked(work, MitigationError):
+        # Under the lock, so that two runs into the same folder do not mix their steps.
         put(work / MARK, b"The steps of a run of probes mitigate.\n", work / RECORD)
         adapter = make_adapter(recipe, settings, model, data, work / "made", errors, out)
         if chosen is not None:
@@ -147,41 +149,78 @@ def summary(adapter: Adapter, compared: Sequence[HeadlineChange], out: Path, wor
     """What a run ends with: the verdict of held-out bias, of all scores, what there was to remove, cost and place.
 
     ``compared`` are the headlines of the comparison before and after; empty without an evaluation. Where no score of
-    the tables of methods was measured, the first headline with an ideal value stands for held-out bias.
+    the tables of methods was measured, the first headline with an ideal value is used instead of held-out bias.
     """
-    from mitigation.methods import comparison
-    from mitigation.methods.comparison import COLUMNS, to_remove
+    from mitigation.methods.comparison import to_remove
     from scoring.report.headlines import conclusion
 
-    methods, lines = [comparison.Method(adapter.recipe, adapter)], list[str]()
-    tables = comparison.tables_of(comparison.changes_frame("", methods), methods) if compared else []
-    found = None
-    # The domain of the recipe stands for it; a recipe without one has the first domain that was measured.
-    if tables := [t for t in tables if t.domain == adapter.settings.get("domain")] or tables[:1]:
-        row = tables[0].cells()[adapter.recipe][tables[0].bias]
-        before, ideal = (row.before, row.before_low, row.before_high), COLUMNS[tables[0].bias].ideal
-        words = f"{comparison.verdict_text(row) or 'no verdict'}. Language ability {row.ability}"
-        found = f"{tables[0].bias} ({tables[0].domain})", before, row.after, comparison.change_text(row), ideal, words
-    elif biased := [h for h in compared if h.before.ideal is not None]:
-        change, name = biased[0], f"{biased[0].before.benchmark} {biased[0].before.short_name}"
-        difference, words = with_interval(change.difference.numbers, "+.2f"), change.verdict or "no verdict"
-        found = name, change.before.numbers, change.after.value, difference, change.before.ideal, words
-    # With few rows a score of small groups can be without a value, and a difference of NaN says nothing.
-    if found and math.isnan(found[1][0] + found[2]):
-        lines = [f"{found[0]} is not defined over these rows; give a higher --limit, or none.", conclusion(compared)]
-    elif found:
-        of, before, after, difference, ideal, words = found
-        lines = [f"{of}: {before[0]:.2f} before, {after:.2f} after, {difference}: {words}.", conclusion(compared)]
-        lines.append(to_remove(of, before, ideal or 0.0))
-    elif compared:
+    lines = []
+    headline = _headline(adapter, compared)
+    if headline is None:
+        if compared:
+            lines.append(conclusion(compared))
+    elif math.isnan(headline.before[0] + headline.after):
+        # With few rows a score of small groups can be without a value, and a difference of NaN says nothing.
+        lines.append(f"{headline.name} is not defined over these rows; give a higher --limit, or none.")
         lines.append(conclusion(compared))
-    cost, what = adapter.cost, "model" if is_whole_model(out) else "adapter"
+    else:
+        scores = f"{headline.before[0]:.2f} before, {headline.after:.2f} after, {headline.difference}"
+        lines.append(f"{headline.name}: {scores}: {headline.words}.")
+        lines.append(conclusion(compared))
+        lines.append(to_remove(headline.name, headline.before, headline.ideal or 0.0))
+    cost = adapter.cost
     lines.append(
         f"{cost.parameters:,} parameters trained in {cost.seconds:.1f} s, at most {cost.memory / 2**30:.2f} GiB "
         f"({cost.device})."
     )
-    page = f"; the page is {work / 'after' / 'compare.html'}, and every change is in {work / 'changes.csv'}"
-    return [*lines, f"The {what} is {out}{page if compared else ''}."]
+    what = "model" if is_whole_model(out) else "adapter"
+    page = ""
+    if compared:
+        page = f"; the page is {work / 'after' / 'compare.html'}, and every change is in {work / 'changes.csv'}"
+    lines.append(f"The {what} is {out}{page}.")
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The score by which a run is judged: its name, its values, the difference in words, and the verdict in words."""
+
+    name: str
+    before: Numbers
+    after: float
+    difference: str
+    ideal: float | None
+    words: str
+
+
+def _headline(adapter: Adapter, compared: Sequence[HeadlineChange]) -> Headline | None:
+    """The score of held-out bias of the tables of methods, or else the first headline with an ideal value."""
+    from mitigation.methods import comparison
+    from mitigation.methods.comparison import COLUMNS
+
+    if not compared:
+        return None
+    methods = [comparison.Method(adapter.recipe, adapter)]
+    tables = comparison.tables_of(comparison.changes_frame("", methods), methods)
+    if tables:
+        # A recipe without a domain is judged in the first domain that was measured.
+        table = tables[0]
+        for candidate in tables:
+            if candidate.domain == adapter.settings.get("domain"):
+                table = candidate
+        row = table.cells()[adapter.recipe][table.bias]
+        words = f"{comparison.verdict_text(row) or 'no verdict'}. Language ability {row.ability}"
+        before = row.before, row.before_low, row.before_high
+        name = f"{table.bias} ({table.domain})"
+        return Headline(name, before, row.after, comparison.change_text(row), COLUMNS[table.bias].ideal, words)
+    for change in compared:
+        estimate = change.before
+        if estimate.ideal is not None:
+            name = f"{estimate.benchmark} {estimate.short_name}"
+            difference = with_interval(change.difference.numbers, "+.2f")
+            words = change.verdict or "no verdict"
+            return Headline(name, estimate.numbers, change.after.value, difference, estimate.ideal, words)
+    return None
 
 
 def _gpu_of_process() -> str | None:
@@ -189,7 +228,9 @@ def _gpu_of_process() -> str | None:
     import torch
 
     local_rank = os.environ.get("LOCAL_RANK")
-    return f"cuda:{local_rank}" if local_rank and torch.cuda.is_available() else None
+    if local_rank and torch.cuda.is_available():
+        return f"cuda:{local_rank}"
+    return None
 
 
 def check_work_folder(work: Path) -> None:
@@ -206,8 +247,9 @@ def check_work_folder(work: Path) -> None:
     refuse_links(work.parent, [work.name], MitigationError)
     if not is_recorded(work / MARK, work / RECORD):
         # A run may have been killed before the mark, and other processes of a distributed training may be faster.
-        ours = [name for name in strays(work, ()) if name.startswith("rank-")]
-        refuse_strays(work, [*ours, LOCK, MARK, RECORD], MitigationError)
+        ours = [LOCK, MARK, RECORD]
+        ours += [name for name in strays(work, ()) if name.startswith("rank-")]
+        refuse_strays(work, ours, MitigationError)
     if (work / "made" / FACTS).is_file():
         check_target(work / "made")
 
@@ -232,10 +274,13 @@ def make_adapter(
 
     The adapter of an unfinished run is in the folder, and that of a finished run in ``finished``.
     """
-    for made in (folder, finished or folder):
-        if adapter := _made_before(recipe, settings, model, data, made):
-            if made != folder:
-                shutil.copytree(made, folder, dirs_exist_ok=True)
+    adapter = _made_before(recipe, settings, model, data, folder)
+    if adapter:
+        return adapter
+    if finished:
+        adapter = _made_before(recipe, settings, model, data, finished)
+        if adapter:
+            shutil.copytree(finished, folder, dirs_exist_ok=True)
             return adapter
     adapter = run_recipe(recipe, settings, model, data, empty_folder(folder), errors)
     write_facts(folder, adapter)
@@ -255,7 +300,7 @@ def run_recipe(
     from scoring.inference.batching import out_of_memory
 
     try:
-        return recipe.run(model, settings, data, folder, errors)
+        return recipe.make(model, settings, data, folder, errors)
     except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error):
             raise
@@ -282,6 +327,7 @@ def out_of_memory_sentence(recipe: Recipe, settings: Any, model: Model) -> str:
         lower = value is False if name == "gradient_checkpointing" else (value or 0) > 1
         if lower:
             options.append(advice)
+    # All weights cannot be trained in 4 bits, a LoRA on them can.
     if getattr(settings, "rank", 0) and not model.dtype.endswith("4bit"):
         options.append("--quantize 4bit")
     advice = f"give {' or '.join(options)}" if options else "use a device with more memory"
@@ -299,6 +345,7 @@ def finished(recipe: Recipe, settings: Any, model: Model, data: TrainingData, fo
     """
     if not _made_before(recipe, settings, model, data, folder):
         return False
+    # Changes that a recipe measures itself are no evaluation.
     scored = set(benchmarks.names())
     return any(change.benchmark in scored for change in read(folder).changes)
 
@@ -307,28 +354,35 @@ def _made_before(recipe: Recipe, settings: Any, model: Model, data: TrainingData
     """The adapter in a folder, if it is complete and was made from this model, these settings and this data."""
     if not (folder / FACTS).is_file():
         return None
-    outside = recipe.outside(settings) if recipe.outside else {}
+    outside = settings.inputs()
     try:
         adapter = read(folder)
         available = replace(data, versions={})  # the data of the older adapter is not recorded as read in this run
-        built = [name for name in adapter.data if ":" not in name]
-        versions = {name: available.load(*name.split("/")).version for name in built} | dict(outside)
+        versions, trained = {}, []
+        for name in adapter.data:
+            if ":" in name:
+                continue  # what the settings name is compared by them
+            dataset, config, split = name.split("/")
+            versions[name] = available.load(dataset, config, split).version
+            if (dataset, split) == (neutral.DATASET, "train"):
+                trained.append(config)
+        versions |= outside
         # Test splits are not read by the recipe, but what was trained on is compared with them as they are now.
-        splits = [name.split("/") for name in built]
-        trained = [config for dataset, config, split in splits if (dataset, split) == (neutral.DATASET, "train")]
         if trained:
             training_prompts(available, trained, leaked=getattr(settings, "leaked", None))
     except ScoringError:
         return None
     # Scores of the evaluation are measured anew or read from the responses; those of the recipe are its result.
-    own = tuple(change for change in adapter.changes if change.benchmark in (recipe.name, PAIRS))
+    changes = tuple(change for change in adapter.changes if change.benchmark in (recipe.name, PAIRS))
     measures = {name: value for name, value in adapter.measures.items() if not name.endswith(FULL_PRECISION)}
-    adapter = replace(adapter, changes=own, measures=measures)
+    adapter = replace(adapter, changes=changes, measures=measures)
     same = describe(folder, model, recipe.name, settings, data=versions, cost=adapter.cost, measures=measures)
     # The free memory may have been another one then, which changes no result.
     then = {name: adapter.settings.get(name) for name in WITHOUT_EFFECT if name in same.settings}
-    same = replace(same, changes=own, settings={**same.settings, **then})
-    return adapter if text(same) == text(adapter) else None
+    same = replace(same, changes=changes, settings={**same.settings, **then})
+    if text(same) != text(adapter):
+        return None
+    return adapter
 
 
 def evaluate_adapter(

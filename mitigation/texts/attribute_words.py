@@ -96,7 +96,7 @@ def attribute_words(source: str, domain: str) -> AttributeWords:
         raise MitigationError(
             f'{path} has no lists of words ({first_fault(error)}); give {{"gender": [["he", "she"], …]}}.'
         ) from None
-    groups = tuple(map(tuple, lists.get(domain, ())))
+    groups = tuple(tuple(group) for group in lists.get(domain, ()))
     if not groups or len({len(group) for group in groups}) != 1 or len(groups[0]) < 2:
         raise MitigationError(
             f"{path} has {len(groups)} groups of words for {domain!r}; give groups of equal size, at least pairs, and "
@@ -108,7 +108,7 @@ def attribute_words(source: str, domain: str) -> AttributeWords:
 def replaced(sentence: str, words: AttributeWords) -> Iterator[tuple[str, ...]]:
     """For each word of the list in a sentence, the sentence with each word of its group in that place.
 
-    A word is what stands between spaces, as in bias-bench. A sentence with words of two groups gives two tuples.
+    A word is the text between two spaces, as in bias-bench. A sentence with words of two groups gives two tuples.
 
     >>> pair = AttributeWords((("he", "she"),), "", "")
     >>> list(replaced("then he said he left", pair))
@@ -119,16 +119,19 @@ def replaced(sentence: str, words: AttributeWords) -> Iterator[tuple[str, ...]]:
     for group in words.groups:
         for word in group:
             if word in present:
-                yield tuple(" ".join(other if part == word else part for part in parts) for other in group)
+                variants = []
+                for other in group:
+                    variants.append(" ".join(other if part == word else part for part in parts))
+                yield tuple(variants)
 
 
 #: A word with the apostrophes and points inside it, and a point after it.
 WORD = re.compile(r"\w+(?:['.]\w+)*\.?")
-#: The word that follows, if only a space stands between.
+#: The word that follows after a single space.
 _NEXT = re.compile(r" ([^\W\d_]+)")
-#: What stands before a family name: a title, or initials.
+#: What comes before a family name: a title, or initials.
 _TITLE = re.compile(r"\b(?:(?:Mrs?|Ms|Miss|Messrs|Dr|Prof|Professor|Doctor|Captain|Capt|Rev)\.?|[A-Z]\.) $")
-#: Before these *her* is an object, because none of them stands between a possessive and its noun.
+#: Before these *her* is an object, because none of them comes between a possessive and its noun.
 _NO_NOUN = frozenset((_FOLDER / "no_noun.txt").read_text(encoding="utf-8").split())
 
 
@@ -151,11 +154,16 @@ class Swapper:
     """
 
     def __init__(self, words: AttributeWords, names: Sequence[tuple[str, ...]] = ()) -> None:
-        self._names = {name: other for pair in reversed(names) for name, other in (pair, pair[::-1])}
+        self._names: dict[str, str] = {}
+        # In reverse, so that a name of several pairs has its partner from the first of them.
+        for one, other in reversed(names):
+            self._names[one] = other
+            self._names[other] = one
         self._partners: dict[str, list[tuple[str, ...]]] = {}
         for group in words.groups:
             for number, word in enumerate(group):
-                self._partners.setdefault(word, []).append((*group[number + 1 :], *group[:number]))
+                # The other words of the group, from the next one on and then from its beginning.
+                self._partners.setdefault(word, []).append(group[number + 1 :] + group[:number])
 
     def swap(self, text: str, turn: int = 0) -> str:
         """The text with every listed word replaced; unchanged if it has none.
@@ -165,18 +173,21 @@ class Swapper:
 
         def other(match: re.Match[str]) -> str:
             word = match.group()
-            name, *end = re.split(r"(?=['.])", word, maxsplit=1)
+            name = re.split(r"['.]", word, maxsplit=1)[0]
             if name in self._names:
-                return "".join([self._names[name], *end])
-            stem = word if word.lower() in self._partners else word.removesuffix(".")
+                return self._names[name] + word[len(name) :]
+            stem = word
+            if word.lower() not in self._partners:
+                stem = word.removesuffix(".")  # the point ends a sentence, or an abbreviation such as mr.
             partners = self._partners.get(stem.lower())
             if partners is None:
                 return word
             if word[0].isupper() and stem.lower() not in GENDERED_PRONOUNS and _TITLE.search(text, 0, match.start()):
                 return word
-            # "him, her" are given before "his, her".
+            group = partners[0]
             after = _NEXT.match(text, match.end())
-            group = partners[-1 if stem.lower() == "her" and after and after[1].lower() not in _NO_NOUN else 0]
+            if stem.lower() == "her" and after and after[1].lower() not in _NO_NOUN:
+                group = partners[-1]  # the list has "him, her" before "his, her"
             return _like(stem, group[turn % len(group)]) + word[len(stem) :]
 
         return WORD.sub(other, text)
@@ -190,7 +201,9 @@ def _like(word: str, other: str) -> str:
     """
     if len(word) > 1 and word.isupper():
         return other.upper()
-    return other[:1].upper() + other[1:] if word[:1].isupper() else other
+    if word[:1].isupper():
+        return other[:1].upper() + other[1:]
+    return other
 
 
 def name_pairs(file: str) -> AttributeWords:

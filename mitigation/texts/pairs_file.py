@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NotRequired
@@ -106,19 +105,19 @@ def read_pairs(path: str) -> list[Row]:
     except ValueError as error:
         raise MitigationError(f"The pairs {path} are neither JSON nor JSON lines ({error}); {FORMATS}.") from None
     try:
-        made = list(_of_contrast(content) if isinstance(content, dict) else _of_list(content))
+        pairs = list(_of_contrast(content) if isinstance(content, dict) else _of_list(content))
     except ValidationError as error:
         raise MitigationError(f"The pairs {path} cannot be read ({first_fault(error)}); {FORMATS}.") from None
     except BuildError as error:
         raise MitigationError(f"The pairs {path} cannot be read: {error}") from None
-    if not made:
+    if not pairs:
         raise MitigationError(f"The pairs {path} are empty; {FORMATS}.")
-    found = subjects([str(row["prompt"]) for row in made])
-    stem = Path(path).stem
-    return [
-        {"id": f"{stem}-{number}", "domain": "", "subject": subject, **row}
-        for number, (row, subject) in enumerate(zip(made, found, strict=True))
-    ]
+    rows: list[Row] = []
+    subjects_found = subjects([str(pair["prompt"]) for pair in pairs])
+    for number, (pair, subject) in enumerate(zip(pairs, subjects_found, strict=True)):
+        # A subject that the file gives counts before one that is found.
+        rows.append({"id": f"{Path(path).stem}-{number}", "domain": "", "subject": subject, **pair})
+    return rows
 
 
 def _content(read: bytes) -> Any:
@@ -130,16 +129,20 @@ def _content(read: bytes) -> Any:
     except json.JSONDecodeError:
         return [json.loads(line) for line in lines]
     # One line with one pair is JSON lines too.
-    is_pair = isinstance(content, dict) and not {"first", "second"} & set(content)
-    return [content] if is_pair else content
+    if isinstance(content, dict) and not {"first", "second"} & set(content):
+        return [content]
+    return content
 
 
 def _of_contrast(content: Any) -> Iterator[dict[str, str]]:
     contrast = TypeAdapter(Contrast).validate_python(content)
-    for biased, texts in enumerate((contrast["first"], contrast["second"])):
-        for text in texts:
-            before, *choice, after = re.split(CHOICE, text)
-            yield filled(f"{before}{BLANK}{after}", choice[biased], choice[1 - biased])
+    for text in contrast["first"]:
+        before, first, second, after = re.split(CHOICE, text)
+        yield filled(f"{before}{BLANK}{after}", first, second)
+    for text in contrast["second"]:
+        # In texts of the second kind the second word of the choice has the stereotype.
+        before, first, second, after = re.split(CHOICE, text)
+        yield filled(f"{before}{BLANK}{after}", second, first)
 
 
 def _of_list(content: Any) -> Iterator[dict[str, str]]:
@@ -150,11 +153,13 @@ def _of_list(content: Any) -> Iterator[dict[str, str]]:
             row = filled(whole["prompt"], whole["object_biased"], whole["object_unbiased"])
         else:
             both = sentences.validate_python(pair)
-            prompt, differing = blank(both["sentence_biased"], both["sentence_unbiased"])
-            row = filled(prompt, *differing)
+            prompt, (biased, unbiased) = blank(both["sentence_biased"], both["sentence_unbiased"])
+            row = filled(prompt, biased, unbiased)
         if row["object_biased"] == row["object_unbiased"]:
             raise BuildError(f"Both objects of {row['prompt']!r} are {row['object_biased']!r}; give two that differ.")
-        yield row | ({"subject": pair["subject"]} if pair.get("subject") else {})
+        if pair.get("subject"):
+            row = row | {"subject": pair["subject"]}
+        yield row
 
 
 def subjects(prompts: Sequence[str]) -> list[str]:
@@ -168,15 +173,23 @@ def subjects(prompts: Sequence[str]) -> list[str]:
     """
     texts = [re.findall(r"\[BLANK\]|\w+(?:['’-]\w+)*|[^\w\s]", prompt) for prompt in prompts]
     fillers: dict[tuple[tuple[str, ...], tuple[str, ...]], set[tuple[str, ...]]] = {}
-    for distinct in set(map(tuple, texts)):
+    for distinct in {tuple(words) for words in texts}:
         for rest, span in _spans(distinct):
             fillers.setdefault(rest, set()).add(span)
-    alternatives = Counter({rest: len(spans) for rest, spans in fillers.items()})
-    found = []
+    subjects_of_prompts = []
     for words in texts:
-        shared = [(len(span), -alternatives[rest], span) for rest, span in _spans(words) if alternatives[rest] > 1]
-        found.append(" ".join(min(shared)[2]) if shared else "")
-    return found
+        candidates = []
+        for rest, span in _spans(words):
+            alternatives = len(fillers[rest])
+            if alternatives > 1:
+                candidates.append((len(span), -alternatives, span))
+        subject = ""
+        if candidates:
+            # The shortest span, of these the one with most alternatives, and then the first in the alphabet.
+            _, _, chosen = min(candidates)
+            subject = " ".join(chosen)
+        subjects_of_prompts.append(subject)
+    return subjects_of_prompts
 
 
 def _spans(words: Sequence[str]) -> Iterable[tuple[tuple[tuple[str, ...], tuple[str, ...]], tuple[str, ...]]]:

@@ -45,14 +45,20 @@ def whole_pairs(model: Model, pairs: Sequence[tuple[str, str]]) -> list[tuple[st
     MitigationError
         If there is none.
     """
-    words = {word for pair in pairs for word in pair}
-    whole = {word for word in words if model.tokens.words([word])[0] is not None}
-    found = [pair for pair in pairs if whole.issuperset(pair)]
-    if not found:
+    whole: dict[str, bool] = {}
+    possible = []
+    for pair in pairs:
+        for word in pair:
+            if word not in whole:
+                (token,) = model.tokens.words([word])
+                whole[word] = token is not None
+        if all(whole[word] for word in pair):
+            possible.append(pair)
+    if not possible:
         raise MitigationError(
             f"In none of the {len(pairs)} pairs are both words one token of {model.name}; give other words."
         )
-    return found
+    return possible
 
 
 def token_numbers(model: Model, words: Sequence[str]) -> torch.Tensor:
@@ -94,9 +100,11 @@ def prompted(model: Model, word: str, prompt: str) -> Prompted:
 
 def prompted_pairs(model: Model, prompts: Sequence[str], pairs: Sequence[tuple[str, str]]) -> list[PromptedPair]:
     """Each prompt after each pair of words."""
-    return [
-        (prompted(model, one, prompt), prompted(model, other, prompt)) for prompt in prompts for one, other in pairs
-    ]
+    rows = []
+    for prompt in prompts:
+        for one, other in pairs:
+            rows.append((prompted(model, one, prompt), prompted(model, other, prompt)))
+    return rows
 
 
 def divergence(one: torch.Tensor, other: torch.Tensor, *, reverse: bool = False) -> torch.Tensor:
@@ -111,9 +119,13 @@ def divergence(one: torch.Tensor, other: torch.Tensor, *, reverse: bool = False)
     """
     # The logarithm of the mean of both, without leaving logarithms, where small probabilities would be zero.
     middle = torch.stack([one, other]).logsumexp(0) - torch.log(torch.tensor(2.0, device=one.device))
-    sides = ((middle.exp() * (middle - side)) if reverse else side.exp() * (side - middle) for side in (one, other))
-    first, second = (side.sum(1) for side in sides)
-    return 0.5 * (first + second)
+    if reverse:
+        first = middle.exp() * (middle - one)
+        second = middle.exp() * (middle - other)
+    else:
+        first = one.exp() * (one - middle)
+        second = other.exp() * (other - middle)
+    return 0.5 * (first.sum(1) + second.sum(1))
 
 
 class AlignmentLoss:
@@ -130,7 +142,8 @@ class AlignmentLoss:
         """The divergence of each row [rows]."""
         device = next(network.parameters()).device
         # Both sides of all pairs are one batch: first all of the one word, then all of the other.
-        both = [pair[side] for side in (0, 1) for pair in rows]
+        both = [first for first, _ in rows]
+        both += [second for _, second in rows]
         logits = network(**network_inputs([query.ids for query in both], self.pad, device)).logits
         read = logits[torch.arange(len(both)), [query.at for query in both]].float()
         if self.tokens is not None:
@@ -148,15 +161,20 @@ def candidates(model: Model, count: int) -> list[str]:
         If there is none.
     """
     tokenizer = model.tokens.tokenizer
-    written = (tokenizer.decode([number]).strip() for number in range(len(tokenizer)))
-    # Each word once, although a vocabulary may have it with and without a space before.
-    words = dict.fromkeys(
-        word for word in written if len(word) >= _LEAST_LETTERS and word.isascii() and word.isalpha() and word.islower()
-    )
-    tried = [word for word in words if model.tokens.words([word])[0] is not None][:count]
+    tried: dict[str, None] = {}  # each word once: a vocabulary may have it with and without a space before
+    for number in range(len(tokenizer)):
+        if len(tried) == count:
+            break
+        word = tokenizer.decode([number]).strip()
+        plain = word.isascii() and word.isalpha() and word.islower()
+        if not plain or len(word) < _LEAST_LETTERS or word in tried:
+            continue
+        (token,) = model.tokens.words([word])
+        if token is not None:
+            tried[word] = None
     if not tried:
         raise MitigationError(f"No token of {model.name} is a lower-case word; give prompts of your own.")
-    return tried
+    return list(tried)
 
 
 @torch.no_grad()
@@ -188,11 +206,18 @@ def search(
     by_length: list[list[str]] = FOUND.read(path, lambda content: content["prompts"], MitigationError) or []
     while len(by_length) < length:
         # A length continues the kept prompts of the length before, not all prompts.
-        tried = [f"{prompt} {word}" for prompt in by_length[-1] for word in words] if by_length else list(words)
-        parts = [tried[start : start + SEARCHED] for start in range(0, len(tried), SEARCHED)]
+        tried = list(words)
+        if by_length:
+            tried = [f"{prompt} {word}" for prompt in by_length[-1] for word in words]
         what = f"prompts of {len(by_length) + 1} words"
-        means = [value for part in track(parts, what, console=console) for value in measure(part)]
+        means: list[float] = []
+        for start in track(range(0, len(tried), SEARCHED), what, console=console):
+            means += measure(tried[start : start + SEARCHED])
+        # Of equal means the prompt that was tried first comes first: sorting is stable.
         best = sorted(range(len(tried)), key=lambda number: -means[number])[:beam]
         by_length.append([tried[number] for number in best])
         FOUND.write(path, {"prompts": by_length})
-    return [prompt for prompts in by_length for prompt in prompts]
+    prompts: list[str] = []
+    for prompts_of_length in by_length:
+        prompts += prompts_of_length
+    return prompts

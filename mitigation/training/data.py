@@ -40,7 +40,8 @@ class TrainingData:
     def validation_rows(self) -> list[Mapping[str, Any]]:
         """The neutral probes of the validation splits that are available; no recipe trains on them."""
         rows: list[Mapping[str, Any]] = []
-        for config in neutral.CORPORA:
+        for config in neutral.SETS:
+            # A user may have built some of the corpora only.
             with suppress(DataMissing):
                 rows += self.load(neutral.DATASET, config, "validation").rows
         return rows
@@ -71,6 +72,7 @@ def training_prompts(data: TrainingData, corpora: Sequence[str], *, leaked: bool
         If a prompt is in a test split and none may be, with the first ten.
     """
     prompts = load_prompts(data, corpora, "train")
+    # A reproduction says so by its setting, and its result is marked.
     if not leaked:
         refuse_leaks(prompts, load_test_splits(data.source), leaked is not None)
     return prompts
@@ -85,6 +87,7 @@ def load_test_splits(source: str) -> dict[str, list[str]]:
         If none is available, so that nothing could be compared.
     """
     splits, missing = {}, []
+    # Published forms of a test split share rows with clean training splits.
     for dataset, config, split in neutral.BENCHMARK.configs:
         try:
             loaded = tables.load(source, dataset, config, split)
@@ -108,6 +111,7 @@ def refuse_leaks(prompts: Iterable[str], test_splits: Mapping[str, Iterable[str]
     MitigationError
         With the number of shared prompts and the first ten, each with its split.
     """
+    # Compared without case and punctuation, because corpora write the same sentence differently.
     if shared := shared_rows(prompts, test_splits):
         hint = ", or give --leaked to reproduce published training" if offered else ""
         shown = "; ".join(f"{phrase!r} in {name}" for phrase, name in islice(shared.items(), 10))

@@ -28,21 +28,30 @@ def entailment_rows(
     A pair whose swapped copy has the same tokens, because the listed word is cut off, is left out.
     """
     # A pair without a listed word would be its own swapped copy and teach nothing.
-    both = [(pair, (swapper.swap(pair[0]), swapper.swap(pair[1]))) for pair in pairs]
-    gendered = [(*pair, *swapped) for pair, swapped in both if pair != swapped]
-    if not gendered:
+    texts: list[str] = []
+    for premise, hypothesis in pairs:
+        swapped = swapper.swap(premise), swapper.swap(hypothesis)
+        if swapped != (premise, hypothesis):
+            texts += (premise, hypothesis)
+            texts += swapped
+    if not texts:
         return []
     window = min(length, model.tokens.window or length)
-    texts = [text for row in gendered for text in row]
+    # All texts at once: a tokenizer is much faster with one long list.
     ids = model.tokens.tokenizer(texts, truncation=True, max_length=window)["input_ids"]
-    rows = (tuple(ids[start : start + 4]) for start in range(0, len(ids), 4))
-    return [row for row in rows if row[:2] != row[2:]]
+    rows = []
+    for start in range(0, len(ids), 4):
+        premise_ids, hypothesis_ids, swapped_premise, swapped_hypothesis = ids[start : start + 4]
+        if (premise_ids, hypothesis_ids) != (swapped_premise, swapped_hypothesis):
+            rows.append((premise_ids, hypothesis_ids, swapped_premise, swapped_hypothesis))
+    return rows
 
 
 def similarities(premises: torch.Tensor, hypotheses: torch.Tensor, temperature: float) -> torch.Tensor:
     """Cosines of all premises with all hypotheses [premises, hypotheses], divided by the temperature."""
-    one, other = (torch.nn.functional.normalize(states, dim=-1) for states in (premises, hypotheses))
-    return one @ other.T / temperature
+    unit_premises = torch.nn.functional.normalize(premises, dim=-1)
+    unit_hypotheses = torch.nn.functional.normalize(hypotheses, dim=-1)
+    return unit_premises @ unit_hypotheses.T / temperature
 
 
 def contrastive(states: torch.Tensor, temperature: float) -> torch.Tensor:
@@ -90,10 +99,13 @@ class EntailmentLoss:
     def __call__(self, network: Any, rows: Sequence[EntailmentRow]) -> LossTerms:
         """The terms of a batch of rows."""
         states = self.states(network, rows)
+        sentences: list[list[int]] = []
+        for row in rows:
+            sentences += row
         terms = {
             "contrastive": contrastive(states, self.temperature),
             "alignment": alignment(states, self.temperature),
-            "masked": self.language(network, [ids for row in rows for ids in row])["loss"],
+            "masked": self.language(network, sentences)["loss"],
         }
         total = terms["contrastive"] + self.aligned * terms["alignment"] + self.masked * terms["masked"]
         return {"loss": total, **terms}
@@ -101,10 +113,13 @@ class EntailmentLoss:
     def states(self, network: Any, rows: Sequence[EntailmentRow]) -> torch.Tensor:
         """The states [4, rows, width] of the sentences, in the order of :data:`EntailmentRow`."""
         device = next(network.parameters()).device
+        # All premises first, then all hypotheses, and so on.
         sentences = [row[which] for which in range(4) for row in rows]
         hidden = network(**network_inputs(sentences, self.pad, device), output_hidden_states=True).hidden_states[-1]
         first = torch.as_tensor(hidden[:, 0]).float()
-        return (self.head(first) if self.head else first).view(4, len(rows), -1)
+        if self.head:
+            first = self.head(first)
+        return first.view(4, len(rows), -1)
 
     @contextmanager
     def trained_head(self, network: Any, wanted: bool) -> Iterator[None]:

@@ -39,7 +39,10 @@ def token_rows(model: Model, texts: Sequence[str], length: int, *, join: bool) -
     if join:
         # The special tokens between texts stay and mark where one ends.
         encoded = [[token for ids in encoded for token in ids]]
-    rows = [ids[start : start + window] for ids in encoded for start in range(0, len(ids), window)]
+    rows = []
+    for ids in encoded:
+        for start in range(0, len(ids), window):
+            rows.append(ids[start : start + window])
     if join and len(rows) > 1 and len(rows[-1]) < window:
         rows.pop()
     return [row for row in rows if len(row) > 1]
@@ -66,7 +69,8 @@ class LanguageLoss:
             wanted, counted = ids[:, 1:], inputs["attention_mask"][:, 1:].bool()
         else:
             # Held-out rows have the same masks in every measurement.
-            generator = torch.Generator().manual_seed(int(torch.randint(2**31, (1,))) if network.training else 0)
+            seed = int(torch.randint(2**31, (1,))) if network.training else 0
+            generator = torch.Generator().manual_seed(seed)
             corrupted, counted = self.corrupt(ids.cpu(), generator)
             wanted, counted = ids, counted.to(device)
             logits = network(**inputs | {"input_ids": corrupted.to(device)}).logits
@@ -125,7 +129,11 @@ def train_on(
     held = token_rows(model, texts[-held_count:], settings.length, join=settings.join)
     if not rows or not held:
         raise MitigationError("The texts to train on or those held out have no two tokens; give a larger corpus.")
-    schedule = settings.schedule(batch_size=settings.batch_size or (512 if model.kind == "masked" else 256))
+    batch_size = settings.batch_size
+    if not batch_size:
+        # The sizes of bias-bench: a masked row teaches less, because only some of its tokens are predicted.
+        batch_size = 512 if model.kind == "masked" else 256
+    schedule = settings.schedule(batch_size=batch_size)
     within = partial(dropout, rates=rates) if rates else nullcontext
     tuned = tune(job, LanguageLoss(model, settings.masked), rows, held, schedule, within, factor, measured=False)
     return job.done(tuned.parameters, measures)
@@ -148,12 +156,14 @@ def dropout(network: Any, rates: Mapping[str, float]) -> Iterator[int]:
         parts = name.split(".")
         if isinstance(module, torch.nn.Dropout) and not {"lora_dropout"} & set(parts):
             # A dropout inside an attention module is of its weights, but one before the residual stream is not.
-            weights = parts[-2:-1] and parts[-2] in ATTENTION and "resid" not in parts[-1]
-            places.append((module, "p", rates["attention" if weights else "hidden"]))
+            inside_attention = len(parts) > 1 and parts[-2] in ATTENTION
+            kind = "attention" if inside_attention and "resid" not in parts[-1] else "hidden"
+            places.append((module, "p", rates[kind]))
         for attribute in ("attention_dropout", "dropout"):
             if type(getattr(module, attribute, None)) is float:  # a rate that the forward pass reads
-                weights = attribute == "attention_dropout" or parts[-1] in ATTENTION
-                places.append((module, attribute, rates["attention" if weights else "hidden"]))
+                of_attention = attribute == "attention_dropout" or parts[-1] in ATTENTION
+                kind = "attention" if of_attention else "hidden"
+                places.append((module, attribute, rates[kind]))
     if not places:
         raise MitigationError(
             f"{type(network).__name__} has no place with a dropout rate, so training with raised rates would be plain "

@@ -42,8 +42,11 @@ class TrainingSettings(Settings):
         """The settings that belong to the training loop; ``computed`` ones are those that a recipe computes."""
         from mitigation.training.train import TrainingSchedule
 
-        own: dict[str, Any] = {f.name: getattr(self, f.name, f.default) for f in fields(TrainingSchedule)}
-        return TrainingSchedule(**own | computed)
+        values: dict[str, Any] = {}
+        for part in fields(TrainingSchedule):
+            # A recipe may have no setting for a part of the schedule, which then keeps its default.
+            values[part.name] = getattr(self, part.name, part.default)
+        return TrainingSchedule(**values | computed)
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,14 @@ class CorpusSettings(Settings):
     field: str = setting("text", "The field of JSON lines or Parquet that has the text.", OPEN)
     lines: int = setting(0, "Use at most this number of first lines of the text; 0 uses all.", CODE, least=0)
 
+    def inputs(self) -> dict[str, str]:
+        """The files of the corpus, and what other settings name."""
+        # The corpus comes before the words, as in the facts of earlier versions.
+        return corpora.fingerprints(self.corpus) | super().inputs()
+
     def texts(self) -> list[str]:
         """The first lines with text of the corpus."""
+        # Read in order and not drawn, so that a large corpus is not read to its end.
         return list(islice(corpora.paragraphs(self.corpus, self.field), self.lines or None))
 
 
@@ -75,7 +84,16 @@ class WordSettings(Settings):
     @property
     def listed(self) -> AttributeWords:
         """The words; without a setting, those of bias-bench, and with the text of this project its own."""
-        return attribute_words(self.words or (PUBLISHED if getattr(self, "corpus", "") else PROJECT), self.domain)
+        words = self.words
+        if not words:
+            # The project's own sentences have other words than the published list is of.
+            words = PUBLISHED if getattr(self, "corpus", "") else PROJECT
+        return attribute_words(words, self.domain)
+
+    def inputs(self) -> dict[str, str]:
+        """The list of words, and what other settings name."""
+        listed = self.listed
+        return {listed.name: listed.version} | super().inputs()
 
 
 @dataclass(frozen=True)
@@ -97,15 +115,6 @@ class LanguageSettings(CorpusSettings, TrainingSettings):
     def shuffled_texts(self) -> list[str]:
         """The texts of the corpus in a random order, at most ``lines`` of them."""
         texts = self.texts()
+        # Lines of a corpus follow each other, and held-out ones are the last.
         random.Random(self.seed).shuffle(texts)
         return texts
-
-
-def corpus_versions(settings: CorpusSettings) -> dict[str, str]:
-    """Name to fingerprint of the files of the corpus."""
-    return corpora.fingerprints(settings.corpus)
-
-
-def text_versions(settings: Any) -> dict[str, str]:
-    """Name to fingerprint of the corpus and of the list of words that settings name."""
-    return {**corpora.fingerprints(settings.corpus), settings.listed.name: settings.listed.version}

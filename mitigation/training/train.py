@@ -93,7 +93,9 @@ class TrainingSchedule:
         # The rows of all epochs in one line: a batch may end one epoch and begin the next.
         positions = range(step * self.batch_size, (step + 1) * self.batch_size)
         epochs = {position // count for position in positions}
-        orders = {epoch: np.random.default_rng([self.seed, epoch]).permutation(count) for epoch in epochs}
+        orders = {}
+        for epoch in epochs:
+            orders[epoch] = np.random.default_rng([self.seed, epoch]).permutation(count)
         return [int(orders[position // count][position % count]) for position in positions]
 
 
@@ -120,12 +122,15 @@ class TrainingState:
     def validations_since_best(self) -> int:
         """The number of validations after the one with the lowest ``gap``, or loss where no gap is measured."""
         values = [terms.get("gap", terms["loss"]) for terms in self.curve.held]
-        return len(values) - 1 - int(np.argmin(values)) if values else 0
+        if not values:
+            return 0
+        # Of equal values the first is the best, so that waiting for no improvement comes to an end.
+        return len(values) - 1 - int(np.argmin(values))
 
     def lost(self) -> float:
         """By how much ``language``, if it is measured, is above its value before training, in nats a token."""
-        first, *_, last = (terms.get("language", 0.0) for terms in self.curve.held[:1] + self.curve.held[-1:])
-        return last - first
+        first, last = self.curve.held[0], self.curve.held[-1]
+        return last.get("language", 0.0) - first.get("language", 0.0)
 
 
 def checkpoint_path(job: Job[Any], name: str = "") -> Path:
@@ -142,7 +147,7 @@ def checkpoint_path(job: Job[Any], name: str = "") -> Path:
         adapter=job.model.adapter,
         dtype=job.model.dtype,
         settings=deciding,
-        data=dict(job.data.versions),
+        data=job.versions,
         **{PACKAGE: package_version()},
     )
     return job.out.parent / f"{name or job.recipe}-{key_digest(key)[:16]}.pt"
@@ -247,7 +252,7 @@ def fit(
     checkpoint:
         The file to resume from and to save to.
     watch:
-        Called at each validation, also at the one before training; what it returns stands beside the held-out losses.
+        Called at each validation, also at the one before training; what it returns is added to the held-out losses.
 
     Raises
     ------
@@ -380,12 +385,15 @@ def _gradients(
     sums: dict[str, torch.Tensor] = {}
     size = schedule.at_once or len(rows)
     # The gradients of the parts add up to that of the step; each part counts by its rows.
-    for part in (rows[start : start + size] for start in range(0, len(rows), size)):
+    for start in range(0, len(rows), size):
+        part = rows[start : start + size]
+        share = len(part) / len(rows)
         with torch.autocast(accelerator.device.type, torch.bfloat16, enabled=schedule.precision == "bf16"):
-            terms = {name: term * (len(part) / len(rows)) for name, term in loss(network, part).items()}
+            terms = {name: term * share for name, term in loss(network, part).items()}
         check_finite({name: float(term.detach()) for name, term in terms.items()}, f"Step {step + 1}")
         accelerator.backward(terms["loss"])
-        sums = {name: sums.get(name, 0.0) + term.detach() for name, term in terms.items()}
+        for name, term in terms.items():
+            sums[name] = sums.get(name, 0.0) + term.detach()
     means = accelerator.reduce(sums, "mean")
     return {name: float(mean) for name, mean in means.items()}
 

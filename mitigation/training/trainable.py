@@ -57,9 +57,11 @@ class Trainable:
         """Multiplies what training adds to the weights; -1 does the opposite of what was learnt."""
         if self.original:
             for name, weight in self.network.named_parameters():
+                # lerp(a, b, f) is a + f (b - a): what training added, times the factor.
                 weight.copy_(torch.lerp(self.original[name].to(weight.device), weight, factor))
             return
         for name, weight in self.network.named_parameters():
+            # The product is B A, so scaling one of the two scales it.
             if "lora_B" in name:
                 weight.mul_(factor)
 
@@ -89,12 +91,15 @@ def trainable(model: Model, settings: Any, alpha: int) -> Iterator[Trainable]:
     MitigationError
         If all weights are to be trained and are not in float32, or the modules cannot be adapted.
     """
+    # The first matrices of a LoRA are drawn when the network is wrapped.
     torch.manual_seed(settings.seed)
     network = model.network
     checkpointing = getattr(settings, "gradient_checkpointing", False)
     if not settings.rank:
         if model.dtype != "float32":
-            lora = ", or train a LoRA with --rank 64" if hasattr(settings, "checkpoint_every") else ""
+            lora = ""
+            if hasattr(settings, "checkpoint_every"):  # only settings of training have a rank to give
+                lora = ", or train a LoRA with --rank 64"
             raise MitigationError(
                 f"All weights are trained in float32, and those of {model.name} are in {model.dtype}; give --dtype "
                 f"float32 --quantize none{lora}."
@@ -116,11 +121,13 @@ def trainable(model: Model, settings: Any, alpha: int) -> Iterator[Trainable]:
     from peft import LoraConfig
 
     modules = getattr(settings, "target_modules", "all-linear")
+    # PEFT takes this word, or a list of names.
+    targets = modules if modules == "all-linear" else split_list(modules)
     config = LoraConfig(
         r=settings.rank,
         lora_alpha=alpha,
         lora_dropout=getattr(settings, "dropout", 0.0),
-        target_modules=modules if modules == "all-linear" else split_list(modules),
+        target_modules=targets,
         task_type="CAUSAL_LM" if model.kind == "causal" else None,  # PEFT has no name for masked models
     )
     try:
@@ -155,13 +162,18 @@ def ended(curve: LossCurve, schedule: TrainingSchedule) -> str:
     >>> ended(curve, TrainingSchedule(9, 1, 0.1, loss_limit=0.05))
     'Ended after step 4 of 9 with the weights of step 2: gap 2.000 -> 1.500 nats, language 3.000 -> 3.040 nats a token.'
     """
-    first = curve.held[0]
-    inside = [terms for terms in curve.held if terms["language"] <= first["language"] + schedule.loss_limit]
-    best = min(inside, key=lambda terms: terms["gap"])
-    gap, language = (f"{name} {first[name]:.3f} -> {best[name]:.3f} nats" for name in ("gap", "language"))
+    first = best = curve.held[0]
+    for terms in curve.held:
+        inside = terms["language"] <= first["language"] + schedule.loss_limit
+        if inside and terms["gap"] < best["gap"]:
+            best = terms
+    gap = f"gap {first['gap']:.3f} -> {best['gap']:.3f} nats"
+    language = f"language {first['language']:.3f} -> {best['language']:.3f} nats"
     ended_at = f"Ended after step {len(curve.train)} of {schedule.steps} with the weights of step {best['step']:g}"
-    less = "" if best["step"] else " Nothing was learnt in time; give a smaller validate_every or learning_rate."
-    return f"{ended_at}: {gap}, {language} a token.{less}"
+    sentence = f"{ended_at}: {gap}, {language} a token."
+    if not best["step"]:
+        sentence += " Nothing was learnt in time; give a smaller validate_every or learning_rate."
+    return sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,10 +209,16 @@ def watcher(job: Job[Any]) -> Callable[[], dict[str, float]]:
 
     def measure() -> dict[str, float]:
         job.model.network.eval()
-        responses = job.model.answer([*pairs, *texts])
-        sides = [[math.fsum(values) for values in response.logprobs] for response in responses[: len(pairs)]]
-        nats = [values for response in responses[len(pairs) :] for values in response.logprobs[0]]
-        return {"gap": fmean(abs(he - she) for he, she in sides), "language": -fmean(nats)}
+        responses = job.model.answer(pairs + texts)
+        gaps = []
+        for response in responses[: len(pairs)]:
+            he, she = response.logprobs
+            # A form may be several tokens, whose log-probabilities add up.
+            gaps.append(abs(math.fsum(he) - math.fsum(she)))
+        nats: list[float] = []
+        for response in responses[len(pairs) :]:
+            nats += response.logprobs[0]
+        return {"gap": fmean(gaps), "language": -fmean(nats)}
 
     return measure
 
@@ -243,9 +261,13 @@ def tune(
     with trainable(job.model, job.settings, job.settings.alpha) as tuned:
         parameters = trained_parameters(tuned.network)
         with within(tuned.network):
-            watch = watcher(job) if schedule.loss_limit else dict
+            watch: Callable[[], Mapping[str, float]] = dict  # which measures nothing
+            if schedule.loss_limit:
+                watch = watcher(job)
             curve = train.fit(tuned.network, loss, rows, held, schedule, checkpoint_path(job), job.console, watch)
-            after = train.mean_terms(tuned.network, loss, held, job.settings.batch_size) if measured else {}
+            after: Mapping[str, float] = {}
+            if measured:
+                after = train.mean_terms(tuned.network, loss, held, job.settings.batch_size)
         tuned.multiply(factor)
         tuned.save(job.out)
     if schedule.loss_limit:

@@ -111,7 +111,8 @@ def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     refusal = f"{path} is no whole safetensors file"
     try:
         with path.open("rb") as file:
-            size, length = path.stat().st_size, int.from_bytes(file.read(8).ljust(8, b"\xff"), "little")
+            size = path.stat().st_size
+            length = int.from_bytes(file.read(8).ljust(8, b"\xff"), "little")
             # A header may claim any length; without this check that much memory would be taken before it is read.
             if length > min(size - 8, LONGEST_HEADER):
                 raise AdapterError(
@@ -120,17 +121,23 @@ def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
             header = json.loads(file.read(length))
     except (OSError, ValueError, RecursionError) as error:
         raise AdapterError(f"{refusal} ({type(error).__name__}); fetch it again.") from None
+    shapes: dict[str, tuple[int, ...]] = {}
     try:
         # Free text of the writer, and the only entry that is no tensor.
         header.pop("__metadata__", None)
+        for name, tensor in header.items():
+            shapes[name] = tuple([int(number) for number in tensor["shape"]])
         spans = sorted(tuple(tensor["data_offsets"]) for tensor in header.values())
-        shapes = {name: tuple(map(int, tensor["shape"])) for name, tensor in header.items()}
         # Each tensor must begin where the one before it ends, and the last must end with the file.
-        ends = [0, *(end for _, end in spans)]
-        whole = [start for start, _ in spans] == ends[:-1] and ends[-1] == size - 8 - length
+        is_whole = True
+        end_before = 0
+        for start, end in spans:
+            is_whole = is_whole and start == end_before
+            end_before = end
+        is_whole = is_whole and end_before == size - 8 - length
     except (AttributeError, KeyError, TypeError, ValueError):
-        whole = False
-    if not whole:
+        is_whole = False
+    if not is_whole:
         raise AdapterError(f"{refusal}: its header describes other bytes than there are; fetch it again.")
     return shapes
 
@@ -184,10 +191,15 @@ def check_patterns(config: Any, names: Sequence[str], folder: Path) -> None:
     AdapterError
         When matching takes longer than :data:`PATTERN_SECONDS`.
     """
-    given = [getattr(config, name, None) for name in _PATTERNS]
-    texts = [text for value in given if value for text in ([value] if isinstance(value, str) else value)]
-    # A name without special characters but dots matches at once, and needs no process.
-    patterns = [text for text in texts if re.escape(str(text)).replace(r"\.", ".") != str(text)]
+    patterns = []
+    for field in _PATTERNS:
+        texts = getattr(config, field, None) or ()
+        if isinstance(texts, str):
+            texts = [texts]
+        for text in texts:
+            # A name without special characters but dots matches at once, and needs no process.
+            if re.escape(str(text)).replace(r"\.", ".") != str(text):
+                patterns.append(text)
     if not patterns:
         return
     try:

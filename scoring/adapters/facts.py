@@ -32,7 +32,7 @@ MODEL = "config.json"
 #: The version of the format of ``mitigation.json``.
 FORMAT = 1
 
-#: JSON has no NaN; null stands for it.
+#: JSON has no NaN and has null in its place.
 _Value = Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
 #: A value and both ends of its interval; NaN where a number is not defined.
 Numbers = tuple[_Value, _Value, _Value]

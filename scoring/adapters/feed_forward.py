@@ -9,7 +9,7 @@ Example: in Llama-2 7B the maps of a block are q, k, v, o (4096 to 4096), gate, 
 (11008 to 4096). The last map is down; going back from it, up and gate fit and o does not, so gate is first.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from torch import nn
@@ -47,26 +47,40 @@ def feed_forwards(network: nn.Module) -> list[FeedForward]:
 def blocks(network: nn.Module) -> list[tuple[str, nn.Module]]:
     """Names and modules of a network's blocks, in order: the list with the most parameters that is in no other list."""
     lists: list[tuple[str, nn.ModuleList]] = []
-    for name, module in network.named_modules():
-        nested = any(name.startswith(f"{outer}.") for outer, _ in lists)
-        if isinstance(module, nn.ModuleList) and not nested and all(any(_linear_maps(block)) for block in module):
-            lists.append((name, module))
-    sizes = [sum(parameter.numel() for parameter in members.parameters()) for _, members in lists]
-    name, members = lists[sizes.index(max(sizes))] if lists else ("", nn.ModuleList())
+    largest = -1
+    name = ""
+    members = nn.ModuleList()
+    for candidate, module in network.named_modules():
+        nested = any(candidate.startswith(f"{outer}.") for outer, _ in lists)
+        if not isinstance(module, nn.ModuleList) or nested or not all(any(_linear_maps(block)) for block in module):
+            continue
+        lists.append((candidate, module))
+        size = sum(parameter.numel() for parameter in module.parameters())
+        # Of two lists of one size the first is taken.
+        if size > largest:
+            largest = size
+            name = candidate
+            members = module
     return [(f"{name}.{number}", block) for number, block in enumerate(members)]
 
 
 def _linear_maps(module: nn.Module) -> Iterator[tuple[str, int, int]]:
     """Name, inputs and outputs of every linear map: of torch, of quantized kinds, and of GPT-2 (Conv1D)."""
     for name, child in module.named_modules():
-        inputs, outputs = (features(child, *names) for names in (INPUTS, OUTPUTS))
+        inputs = features(child, INPUTS)
+        outputs = features(child, OUTPUTS)
+        # A module with others inside is a wrapper, such as a layer of PEFT, which has these fields too.
         if inputs and outputs and not any(child.children()):
             yield name, inputs, outputs
 
 
-def features(module: Any, *names: str) -> int:
+def features(module: Any, names: Sequence[str]) -> int:
     """The first of some fields that is a whole number; 0 without one."""
-    return next((size for name in names if isinstance(size := getattr(module, name, None), int)), 0)
+    for name in names:
+        size = getattr(module, name, None)
+        if isinstance(size, int):
+            return size
+    return 0
 
 
 def _feed_forward(block: str, module: nn.Module) -> FeedForward:

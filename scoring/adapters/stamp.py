@@ -38,12 +38,15 @@ def _peft_type() -> Any:
     """The member of :class:`PeftType` for the method; added here, since PEFT cannot register new members."""
     if NAME in PeftType.__members__:
         return PeftType[NAME]
+    # What EnumMeta does for each member of a class body; an Enum takes no member after it is made.
     member: Any = str.__new__(PeftType, NAME)
-    member._name_ = member._value_ = NAME
+    member._name_ = NAME
+    member._value_ = NAME
     member._sort_order_ = len(PeftType)
     type.__setattr__(PeftType, NAME, member)
     PeftType._member_names_.append(NAME)
-    PeftType._member_map_[NAME] = PeftType._value2member_map_[NAME] = member
+    PeftType._member_map_[NAME] = member
+    PeftType._value2member_map_[NAME] = member
     return member
 
 
@@ -79,7 +82,9 @@ class StampConfig(PeftConfig):
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as they are stored."""
-        return {**super().to_dict(), "peft_type": STORED}
+        fields = super().to_dict()
+        fields["peft_type"] = STORED
+        return fields
 
 
 class StampLayer(nn.Module, BaseTunerLayer):
@@ -101,15 +106,23 @@ class StampLayer(nn.Module, BaseTunerLayer):
 
         Both are small and trained with large steps, so 16 bits would be too few.
         """
-        (self.fast_keys if keys else self.fast_values)[name] = matrix
+        if keys:
+            self.fast_keys[name] = matrix
+        else:
+            self.fast_values[name] = matrix
         self._move_adapter_to_device_of_base_layer(name)
+        dtype = torch.float32
         base = getattr(self.get_base_layer(), "weight", matrix.weight).dtype
-        # Weights in 4 or 8 bits are integers, beside which the matrices stay in float32.
-        matrix.to(torch.promote_types(base, torch.float32) if base.is_floating_point else torch.float32)
+        # Weights in 4 or 8 bits are integers, and then the matrices stay in float32.
+        if base.is_floating_point:
+            dtype = torch.promote_types(base, torch.float32)
+        matrix.to(dtype)
 
     def forward(self, hidden: torch.Tensor, *arguments: Any, **named: Any) -> torch.Tensor:
         """The output of the map; stores ReLU(h K'ᵀ) at the first map, adds its product with V' at the last."""
-        active = [] if self.disable_adapters else self.active_adapters
+        active = self.active_adapters
+        if self.disable_adapters:
+            active = []
         for name in active:
             if name in self.fast_keys:
                 keys: Any = self.fast_keys[name]
@@ -173,12 +186,15 @@ class StampModel(BaseTuner):
         parameter_name: str | None = None,
     ) -> None:
         del parameter_name
-        keys = current_key == peft_config.first
         layer: Any = target
+        # A map that another stamp has wrapped gets a further matrix in the same wrapper.
         if not isinstance(target, StampLayer):
             layer = StampLayer(target, self._activations(peft_config))
             self._replace_module(parent, target_name, layer, target)
-        layer.add(adapter_name, _matrix(layer.get_base_layer(), peft_config.units, keys=keys), keys=keys)
+        if current_key == peft_config.first:
+            layer.add(adapter_name, _keys(layer.get_base_layer(), peft_config.units), keys=True)
+        else:
+            layer.add(adapter_name, _values(layer.get_base_layer(), peft_config.units), keys=False)
         layer.set_adapter(self.active_adapters)
 
     def _activations(self, peft_config: Any) -> Activations:
@@ -193,12 +209,21 @@ class StampModel(BaseTuner):
         raise AdapterError("A stamp is not linear, so PEFT cannot merge it; use probes mitigate merge.")
 
 
-def _matrix(base: Any, units: int, *, keys: bool) -> nn.Linear:
-    """K' random (standard deviation width^-0.5) or V' zero, so that a new stamp changes nothing."""
-    width = features(base, *(INPUTS if keys else OUTPUTS))
-    matrix = nn.Linear(width, units, bias=False) if keys else nn.Linear(units, width, bias=False)
+def _keys(base: Any, units: int) -> nn.Linear:
+    """K', random with the standard deviation width^-0.5."""
+    width = features(base, INPUTS)
+    matrix = nn.Linear(width, units, bias=False)
+    # PEFT makes layers without memory first where it loads weights into them.
     if not matrix.weight.is_meta:
-        nn.init.normal_(matrix.weight, std=width**-0.5) if keys else nn.init.zeros_(matrix.weight)
+        nn.init.normal_(matrix.weight, std=width**-0.5)
+    return matrix
+
+
+def _values(base: Any, units: int) -> nn.Linear:
+    """V', zero, so that a new stamp changes nothing."""
+    matrix = nn.Linear(units, features(base, OUTPUTS), bias=False)
+    if not matrix.weight.is_meta:
+        nn.init.zeros_(matrix.weight)
     return matrix
 
 

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from scoring.inference.store import Store
 
 PACKAGE = "gender-neutral-probes"
-#: The characters of the requests of a piece, about a quarter of a million tokens: sixty batches and more, so that the
-#: last one, which is not full, costs little; and of masked models, which read a sentence once for each token, some 50
-#: MB.
+#: The characters of the requests of a piece, about a quarter of a million tokens. These are sixty batches and more, so
+#: that the last batch, which is not full, costs little. A masked model reads a sentence once for each token, so its
+#: piece takes some 50 MB.
 PIECE = 2**20
 
 
@@ -72,8 +72,10 @@ class Asker:
         place = f"{benchmark.name}/{row['config']}/{row['split']}"
         requests = {}
         for request in benchmark.requests(self.profile, row, context):
-            put = self.prompt.put(replace(request, id=f"{place}/{request.id}"), benchmark.name)
-            requests[request.id] = self.chat.put(put, around or self.prompt.turns) if self.chat else put
+            prompted = self.prompt.put(replace(request, id=f"{place}/{request.id}"), benchmark.name)
+            if self.chat:
+                prompted = self.chat.put(prompted, around or self.prompt.turns)
+            requests[request.id] = prompted
         return Question(benchmark, row, context, requests)
 
     def questions(self, benchmark: Benchmark, splits: Iterable[Loaded], model: Engine) -> Iterator[Question]:
@@ -132,17 +134,23 @@ class SharedQuestions:
                     yield replace(question, context=context)
         blocks.append(self._write(waiting))
         # Only here, because the questions of a model that failed are not all there.
-        self._stored.setdefault(key, []).append((model.name if "model" in noted else None, blocks))
+        name = None
+        if "model" in noted:
+            name = model.name
+        self._stored.setdefault(key, []).append((name, blocks))
 
     def _key(self, asker: Asker, benchmarks: Sequence[Benchmark], model: Engine) -> str:
         from scoring.inference.checkpoint import digest_of_tokenizer
 
         about = facts(model)
+        chat = []
+        if asker.chat:
+            chat = [asker.chat.template, asker.chat.system]
         return digest(
             {
                 "profile": asker.profile,
                 "prompt": asker.prompt.json(),
-                "chat": [asker.chat.template, asker.chat.system] if asker.chat else [],
+                "chat": chat,
                 "benchmarks": [[benchmark.name, benchmark.version] for benchmark in benchmarks],
                 "model": [about.kind, about.family, about.padding_side],
                 "tokenizer": digest_of_tokenizer(model.tokens.tokenizer),
@@ -165,8 +173,8 @@ class SharedQuestions:
                 benchmark, splits = parts[number]
                 if (number, place) not in contexts:
                     contexts[number, place] = _context(model, splits[place])
-                made = {name: _request(plain) for name, plain in requests}
-                yield Question(benchmark, row, contexts[number, place], made)
+                by_name = {name: _request(plain) for name, plain in requests}
+                yield Question(benchmark, row, contexts[number, place], by_name)
 
 
 class _Noting(BenchmarkContext):
@@ -182,7 +190,7 @@ class _Noting(BenchmarkContext):
 
 def _plain(request: Request) -> tuple[Any, ...]:
     """A request as a tuple of plain values."""
-    options = [(one.text, one.spans, one.mask, one.width, one.start) for one in request.options]
+    options = [(option.text, option.spans, option.mask, option.width, option.start) for option in request.options]
     return request.id, request.context, options, request.candidates, request.max_new
 
 
@@ -212,7 +220,8 @@ def pieces(every: Iterable[Question], size: int = PIECE) -> Iterator[list[Questi
     characters = 0
     for question in every:
         piece.append(question)
-        characters += sum(map(_size, question.requests.values()))
+        for request in question.requests.values():
+            characters += _size(request)
         if characters >= size:
             yield piece
             piece, characters = [], 0
@@ -259,9 +268,13 @@ def scorable(every: Sequence[Question], model: Engine) -> tuple[list[Question], 
 
     fit, skipped = [], []
     for question in every:
-        parts = [r for r in question.requests.values() if any(option.spans for option in r.options)]
+        # Only options with spans are scored in part.
+        with_spans = []
+        for request in question.requests.values():
+            if any(option.spans for option in request.options):
+                with_spans.append(request)
         try:
-            for _ in model.tokens.queries(parts):
+            for _ in model.tokens.queries(with_spans):
                 pass
         except SharedToken as error:
             skipped.append(str(error).partition(";")[0])
@@ -273,6 +286,7 @@ def scorable(every: Sequence[Question], model: Engine) -> tuple[list[Question], 
 def _context(model: Engine, loaded: Loaded) -> BenchmarkContext:
     """What a benchmark may know of the model and of the other rows of a split."""
 
+    # Every row asks for it, and it is the same for all rows of a split.
     @cache
     def longest(column: str) -> int:
         texts = loaded.whole.column(column).drop_null().to_pylist()
@@ -292,6 +306,7 @@ def package_version() -> str:
     try:
         return version(PACKAGE)
     except PackageNotFoundError:
+        # A checkout that is not installed has no metadata.
         return "source tree"
 
 
@@ -299,12 +314,19 @@ def decoding(prompt: Prompt) -> Any:
     """The decoding of a prompt, for :meth:`scoring.inference.engine.Engine.answer`."""
     from scoring.inference.generation import Decoding  # with it comes torch
 
-    given: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in prompt.decoding.items()}
-    return Decoding(**given)
+    settings: dict[str, Any] = dict(prompt.decoding)
+    for name, value in settings.items():
+        # TOML has lists, and a decoding is hashed.
+        if isinstance(value, list):
+            settings[name] = tuple(value)
+    return Decoding(**settings)
 
 
 def key(model: Engine, prompt: Prompt, *, truncate: bool = False, chat: Chat | None = None) -> dict[str, str]:
     """What responses depend on besides the request, for :class:`scoring.inference.store.Store`, without secrets."""
+    template, system = "", ""
+    if chat:
+        template, system = chat.template, chat.system
     facts = answer_key(
         model.name,
         weights=model.revision,
@@ -314,13 +336,14 @@ def key(model: Engine, prompt: Prompt, *, truncate: bool = False, chat: Chat | N
         dtype=model.dtype,
         exact=model.exact,
         prompt=prompt.json(),
-        chat=chat.template if chat else "",
-        system=chat.system if chat else "",
+        chat=template,
+        system=system,
         decoding=decoding(prompt),
         truncate=truncate,
         **{PACKAGE: package_version()},
         **model.store_key,
     )
+    # A name may hold a secret, such as a token in the address of a server, and the key is stored.
     hide = for_files(os.environ)
     return {name: hide(str(value)) for name, value in facts.items()}
 
@@ -336,8 +359,14 @@ def answer(
 
     The model gets requests that differ only in their ids once.
     """
-    responses = {request.id: response for request in requests if (response := store.get(request)) is not None}
-    unknown = [request for request in requests if request.id not in responses]
+    responses: dict[str, Response] = {}
+    unknown = []
+    for request in requests:
+        response = store.get(request)
+        if response is None:
+            unknown.append(request)
+        else:
+            responses[request.id] = response
     # Rows of different configs may ask the same question, which is then computed once.
     same = grouped(unknown, lambda request: replace(request, id=""))
     rest = {group[0].id: group for group in same.values()}
@@ -345,10 +374,11 @@ def answer(
     with _progress(first, len(responses), console) as advance:
 
         def keep(response: Response) -> None:
-            request, *others = rest[response.id]
-            store.put(request, response)
-            responses.update({item.id: replace(response, id=item.id) for item in (request, *others)})
-            advance(request)
+            group = rest[response.id]
+            store.put(group[0], response)
+            for request in group:
+                responses[request.id] = replace(response, id=request.id)
+            advance(group[0])
 
         if first:
             model.answer(first, on_response=keep, **settings)
@@ -357,6 +387,7 @@ def answer(
 
 def truncated(model: Engine, requests: Sequence[Request]) -> frozenset[str]:
     """Ids of the requests whose text is cut, including those whose responses were cached."""
+    # Responses that were cached are not tokenised in this run, so all requests are encoded to see which are cut.
     model.tokens.truncate = True
     for _ in model.tokens.queries(requests):
         pass
@@ -375,8 +406,10 @@ def _progress(requests: Sequence[Request], known: int, console: Console | None) 
     """
     columns = (
         progress.TextColumn("{task.description}"),
-        *(progress.BarColumn(), progress.TaskProgressColumn()),
-        *(progress.TimeElapsedColumn(), progress.TimeRemainingColumn()),
+        progress.BarColumn(),
+        progress.TaskProgressColumn(),
+        progress.TimeElapsedColumn(),
+        progress.TimeRemainingColumn(),
     )
     silent = console is None
     with Progress(*columns, console=console, transient=True, disable=silent) as shown:
@@ -384,8 +417,12 @@ def _progress(requests: Sequence[Request], known: int, console: Console | None) 
         for continued, label in ((False, "scoring"), (True, "continuing")):
             of_kind = [request for request in requests if bool(request.max_new) == continued]
             if of_kind:
-                text = f"{label} {len(of_kind):,}" + f" ({known:,} known)" * (known > 0 and not bars)
-                bars[continued] = shown.add_task(text, start=not bars, total=sum(map(_size, of_kind)))
+                text = f"{label} {len(of_kind):,}"
+                if known > 0 and not bars:
+                    text += f" ({known:,} known)"
+                total = sum(_size(request) for request in of_kind)
+                # The second bar starts with its first response, so that its remaining time is right.
+                bars[continued] = shown.add_task(text, start=not bars, total=total)
 
         def advance(request: Request) -> None:
             bar = bars[bool(request.max_new)]
@@ -396,4 +433,5 @@ def _progress(requests: Sequence[Request], known: int, console: Console | None) 
 
 
 def _size(request: Request) -> int:
+    # One more, so that a request without text counts too.
     return 1 + len(request.context) + sum(len(option.text) for option in request.options)

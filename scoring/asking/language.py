@@ -1,6 +1,6 @@
 """Whether a model is better than chance at language: two tests over neutral sentences, which every run asks.
 
-A network that cannot speak has scores of bias too: a random one "prefers the stereotype" in half of all pairs, more or
+A network without language has scores of bias too: a random one "prefers the stereotype" in half of all pairs, more or
 less. Every run with log-probabilities therefore scores 40 neutral sentences, written for this project
 (``data/language.txt``), and each with its inner words in reverse order, which costs about a second:
 
@@ -12,7 +12,7 @@ order
     How many sentences are more likely than the same words in the other order. A model that does not read its context
     is right in half of them. Binomial test, one-sided.
 
-Both tests have to reject at 0.001. ``benchmarks/random_networks.py`` counts how many random networks do.
+Both tests have to reject at 0.001. ``tools/simulations/random_networks.py`` counts how many random networks do.
 """
 
 from __future__ import annotations
@@ -49,24 +49,30 @@ def in_other_order(sentence: str) -> str:
     >>> in_other_order("The sun came up.")
     'The came sun up.'
     """
-    first, *inner, last = sentence.split()
-    return " ".join([first, *reversed(inner), last])
+    words = sentence.split()
+    words[1:-1] = reversed(words[1:-1])
+    return " ".join(words)
 
 
 def requests() -> list[Request]:
     """A request for each sentence, with the sentence and its other order as options."""
-    return [
-        Request(f"language/{number}", options=(Option(sentence), Option(in_other_order(sentence))))
-        for number, sentence in enumerate(sentences())
-    ]
+    result = []
+    for number, sentence in enumerate(sentences()):
+        options = (Option(sentence), Option(in_other_order(sentence)))
+        result.append(Request(f"language/{number}", options=options))
+    return result
 
 
 def measured(model: Engine, responses: Mapping[str, Response]) -> Language:
     """The language ability of a model from its responses to :func:`requests`, by their id."""
-    own = [responses[request.id] for request in requests()]
-    nats = np.array([[-math.fsum(option) for option in response.logprobs] for response in own])
+    nats, other = [], []
+    for request in requests():
+        in_order, reversed_order = responses[request.id].logprobs
+        nats.append(-math.fsum(in_order))
+        other.append(-math.fsum(reversed_order))
     tokens = [encoding.ids for encoding in model.tokens.encode(list(sentences()))]
-    return judged(nats[:, 0], nats[:, 1], unigram(tokens, len(model.tokens.tokenizer)), sum(map(len, tokens)))
+    baseline = unigram(tokens, len(model.tokens.tokenizer))
+    return judged(np.array(nats), np.array(other), baseline, sum(len(ids) for ids in tokens))
 
 
 def judged(nats: np.ndarray, other: np.ndarray, baseline: np.ndarray, tokens: int) -> Language:
@@ -74,22 +80,29 @@ def judged(nats: np.ndarray, other: np.ndarray, baseline: np.ndarray, tokens: in
 
     They are those of the sentences, of the same words in the other order, and of the sentences by the unigram model.
 
-    >>> found = judged(np.arange(40.0), np.arange(40.0) + 1, np.arange(40.0) + 2 + np.arange(40.0) % 2, 400)
-    >>> found.speaks, found.order, round(found.unigram - found.nats, 2)
+    >>> ability = judged(np.arange(40.0), np.arange(40.0) + 1, np.arange(40.0) + 2 + np.arange(40.0) % 2, 400)
+    >>> ability.speaks, ability.order, round(ability.unigram - ability.nats, 2)
     (True, 1.0, 0.25)
     """
     count = len(nats)
     gains = baseline - nats
+    mean = float(gains.mean())
     error = float(gains.std(ddof=1)) / math.sqrt(count)
-    t = float(gains.mean()) / error if error > 0 else math.copysign(math.inf, float(gains.mean()))
+    if error > 0:
+        p_unigram = float(stdtr(count - 1, -mean / error))
+    else:
+        # All sentences gain the same, so t is infinite.
+        p_unigram = float(mean < 0)
     right = int((nats < other).sum())
     # The chance of so many or more of so many sentences.
-    p_order = float(bdtrc(right - 1, count, 0.5)) if right else 1.0
+    p_order = 1.0
+    if right:
+        p_order = float(bdtrc(right - 1, count, 0.5))
     return Language(
         sentences=count,
         nats=float(nats.sum()) / tokens,
         unigram=float(baseline.sum()) / tokens,
-        p_unigram=float(stdtr(count - 1, -t)) if math.isfinite(t) else float(t < 0),
+        p_unigram=p_unigram,
         order=right / count,
         p_order=p_order,
     )
@@ -101,12 +114,18 @@ def unigram(tokens: Sequence[Sequence[int]], vocabulary: int) -> np.ndarray:
     >>> unigram([[1, 2], [1, 3]], 10).round(3)
     array([5.382, 5.382])
     """
-    every = Counter(token for sentence in tokens for token in sentence)
-    total = sum(every.values())
+    counts: Counter[int] = Counter()
+    for sentence in tokens:
+        counts.update(sentence)
+    total = sum(counts.values())
     results = []
     for sentence in tokens:
         inside = Counter(sentence)
+        # A sentence is not predicted from itself.
         rest = max(1, total - len(sentence))
-        shares = [(every[token] - inside[token]) / rest for token in sentence]
-        results.append(-math.fsum(math.log((1 - SPREAD) * share + SPREAD / vocabulary) for share in shares))
+        logarithms = []
+        for token in sentence:
+            share = (counts[token] - inside[token]) / rest
+            logarithms.append(math.log((1 - SPREAD) * share + SPREAD / vocabulary))
+        results.append(-math.fsum(logarithms))
     return np.array(results)

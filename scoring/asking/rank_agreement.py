@@ -33,46 +33,64 @@ from scoring.types import Estimate, Floats, Report, Table
 if TYPE_CHECKING:
     import pandas as pd
 
-#: So few models say nothing of an order: the interval of a correlation of .9 over four models begins below 0.
+#: Fewer models say nothing of an order: the interval of a correlation of .9 over four models begins below 0.
 FEWEST = 5
 DOMAINS = ("gender", "profession", "race", "religion")
 #: Benchmark, whether it is convergent or discriminant, what is compared, and value and both ends of the interval.
-Agreement = tuple[str, str, str, float, float, float]
+Validity = tuple[str, str, str, float, float, float]
 
 
-def correlation(one: Sequence[float], other: Sequence[float]) -> tuple[float, float, float]:
+def correlation(scores: Sequence[float], others: Sequence[float]) -> tuple[float, float, float]:
     """The rank correlation of two scores of the same models with its interval; NaN for too few or equal scores.
 
     >>> [round(x, 2) for x in correlation(range(12), [0, 1, 3, 2, 4, 6, 5, 7, 9, 8, 10, 11])]
     [0.98, 0.9, 1.0]
     """
-    if len(one) < FEWEST or min(len(set(one)), len(set(other))) == 1:
+    if len(scores) < FEWEST or len(set(scores)) == 1 or len(set(others)) == 1:
         return math.nan, math.nan, math.nan
-    r = float(spearmanr(one, other).statistic)
-    reach = student(math.inf) * math.sqrt((1 + r**2 / 2) / (len(one) - 3))
+    r = float(spearmanr(scores, others).statistic)
+    reach = student(math.inf) * math.sqrt((1 + r**2 / 2) / (len(scores) - 3))
     # Fisher's scale, on which the distribution of a correlation is nearly normal, and back.
     low, high = np.tanh([fisher(r) - reach, fisher(r) + reach])
     return r, float(low), float(high)
 
 
-def of_models(runs: Sequence[Report]) -> Iterator[Agreement]:
+def of_models(runs: Sequence[Report]) -> Iterator[Validity]:
     """The agreement of the orders of models, of every score that all runs have."""
-    scores: dict[tuple[str, str, str], list[float]] = {}
-    for name, group, metric in runs[0].by_key:
-        shown = runs[0].headlines[name].shown if name in runs[0].headlines else ""
-        # Only sides are on one scale for all ways; of groups the headline's and the domains are compared.
-        if metric.endswith("_side") and (group == shown or group.split(" ")[-1] in DOMAINS):
-            found = [run.by_key.get((name, group, metric)) for run in runs]
-            values = [estimate.value for estimate in found if estimate and math.isfinite(estimate.value)]
-            scores |= {(name, group, metric.removesuffix("_side")): values} if len(values) == len(runs) else {}
     # Every two scores once: the same items by two ways, or two domains by one way; other pairs say nothing of either.
+    scores = _sides(runs)
     for (name, group, way), (other, other_group, other_way) in combinations(scores, 2):
-        (base, _, domain), (other_base, _, other_domain) = group.rpartition(" "), other_group.rpartition(" ")
-        numbers = scores[name, group, way], scores[other, other_group, other_way]
+        base, _, domain = group.rpartition(" ")
+        other_base, _, other_domain = other_group.rpartition(" ")
+        by_one_way = (name, base, way) == (other, other_base, other_way)
         if name == other and group == other_group:
-            yield name, "convergent", f"{group}: {way}, {other_way}", *correlation(*numbers)
-        elif (name, base, way) == (other, other_base, other_way) and {domain, other_domain} <= {*DOMAINS}:
-            yield name, "discriminant", f"{way}: {group}, {other_group}", *correlation(*numbers)
+            validity, compared = "convergent", f"{group}: {way}, {other_way}"
+        elif by_one_way and domain in DOMAINS and other_domain in DOMAINS:
+            validity, compared = "discriminant", f"{way}: {group}, {other_group}"
+        else:
+            continue
+        r, low, high = correlation(scores[name, group, way], scores[other, other_group, other_way])
+        yield name, validity, compared, r, low, high
+
+
+def _sides(runs: Sequence[Report]) -> dict[tuple[str, str, str], list[float]]:
+    """The sides of the models by benchmark, group and way, of those that all runs have."""
+    scores = {}
+    for name, group, metric in runs[0].by_key:
+        shown = ""
+        if name in runs[0].headlines:
+            shown = runs[0].headlines[name].shown
+        # Only sides are on one scale for all ways; of groups the headline's and the domains are compared.
+        if not metric.endswith("_side") or (group != shown and group.split(" ")[-1] not in DOMAINS):
+            continue
+        values = []
+        for run in runs:
+            estimate = run.by_key.get((name, group, metric))
+            if estimate and math.isfinite(estimate.value):
+                values.append(estimate.value)
+        if len(values) == len(runs):
+            scores[name, group, metric.removesuffix("_side")] = values
+    return scores
 
 
 def shares(runs: Sequence[RunResult], resamples: int) -> Iterator[Estimate]:
@@ -81,41 +99,68 @@ def shares(runs: Sequence[RunResult], resamples: int) -> Iterator[Estimate]:
     Where all runs have the same wordings, these are a facet too. The sides are those of the headline's group; an item
     that a run lacks, or that has no side there, is left out. The shares hold for these ways, wordings and models.
     """
-    for name in [name for name in runs[0].tables if name.endswith("-ways") and all(name in run.tables for run in runs)]:
-        table, benchmark, shown = runs[0].tables[name], benchmarks.get(name), runs[0].report.headlines[name].shown
-        # Of each run only the columns of ways are kept, so that a hundred of them are small.
-        frames = [_of_ways(run.tables[name]).reindex(table["id"]) for run in runs]
-        shared = [str(column) for column in frames[0] if all(column in frame for frame in frames)]
-        worded = {way: [column for column in shared if column.startswith(f"{way}, ")] for way in WAYS}
-        # Preferences of different ways have different units; the side of an item is the same for all.
-        ways = [columns for columns in worded.values() if columns] or [[way] for way in WAYS if way in shared]
-        every = np.sign([[frame[columns].to_numpy(float).T for columns in ways] for frame in frames])
-        # From [models, ways, wordings, items]; what has one level, as the plain question alone, is no facet.
-        sizes = zip(("models", "ways", "wordings"), every.shape[:3], strict=True)
-        facets = [name for name, size in sizes if size > 1]
-        sides = np.moveaxis(every.reshape(*(size for size in every.shape[:3] if size > 1), -1), -1, 0)
+    for name in runs[0].tables:
+        if name.endswith("-ways") and all(name in run.tables for run in runs):
+            yield from _shares(name, runs, resamples)
 
-        # The items are the lines of the first run, so that a resample takes the same ones of all runs.
-        def design(t: Table, x: Floats = sides) -> tuple[Floats, Floats]:
-            return x[t["line"]], 0 * x[t["line"]]
 
-        study = list(variance.shares(design, facets))
-        items = [(group, metric) for group in benchmark.groups(table) if group.name == shown for metric in study]
-        lines, clusters = {**table, "line": np.arange(len(sides))}, table[benchmark.cluster]
-        yield from measure(items, lines, clusters, benchmark=name, resamples=resamples)
+def _shares(name: str, runs: Sequence[RunResult], resamples: int) -> Iterator[Estimate]:
+    """The G-study of one benchmark of ways."""
+    table, benchmark, shown = runs[0].tables[name], benchmarks.get(name), runs[0].report.headlines[name].shown
+    # Of each run only the columns of ways are kept, so that a hundred of them are small.
+    frames = [_of_ways(run.tables[name]).reindex(table["id"]) for run in runs]
+    ways = _levels(frames)
+    # Preferences of different ways have different units; the side of an item is the same for all.
+    sides = []
+    for frame in frames:
+        sides.append([frame[columns].to_numpy(float).T for columns in ways])
+    every = np.sign(sides)
+    # From [models, ways, wordings, items]; what has one level, as the plain question alone, is no facet.
+    facets, sizes = [], []
+    for facet, size in zip(("models", "ways", "wordings"), every.shape[:3], strict=True):
+        if size > 1:
+            facets.append(facet)
+            sizes.append(size)
+    by_item = np.moveaxis(every.reshape([*sizes, -1]), -1, 0)
+
+    # The items are the lines of the first run, so that a resample takes the same ones of all runs.
+    def design(lines: Table) -> tuple[Floats, Floats]:
+        x = by_item[lines["line"]]
+        return x, np.zeros_like(x)
+
+    study = list(variance.shares(design, facets))
+    items = []
+    for group in benchmark.groups(table):
+        if group.name == shown:
+            items += [(group, metric) for metric in study]
+    lines = {**table, "line": np.arange(len(by_item))}
+    yield from measure(items, lines, table[benchmark.cluster], benchmark=name, resamples=resamples)
+
+
+def _levels(frames: Sequence[pd.DataFrame]) -> list[list[str]]:
+    """The columns of each way: its wordings where all runs have some, else the plain question."""
+    shared = [str(column) for column in frames[0] if all(column in frame for frame in frames)]
+    worded = []
+    for way in WAYS:
+        columns = [column for column in shared if column.startswith(f"{way}, ")]
+        if columns:
+            worded.append(columns)
+    return worded or [[way] for way in WAYS if way in shared]
 
 
 def _of_ways(table: Table) -> pd.DataFrame:
     """The columns of a table of agreements that belong to a way, by the id of the item."""
     import pandas as pd
 
-    own = {name: column for name, column in table.items() if name.partition(", ")[0] in WAYS}
-    return pd.DataFrame(own, index=pd.Index(table["id"], name="id"))
+    columns = {name: column for name, column in table.items() if name.partition(", ")[0] in WAYS}
+    return pd.DataFrame(columns, index=pd.Index(table["id"], name="id"))
 
 
 def shown(runs: Sequence[Report]) -> Grid | str:
     """The agreements as a table for terminals, or a sentence where nothing can be compared."""
-    rows = [(*row[:3], with_interval(row[3:], ".2f", "not defined")) for row in of_models(runs)]
+    rows = []
+    for name, validity, compared, r, low, high in of_models(runs):
+        rows.append((name, validity, compared, with_interval((r, low, high), ".2f", "not defined")))
     if not rows:
         return say("compare.no_ways")
     if len(runs) < FEWEST:
@@ -126,7 +171,7 @@ def shown(runs: Sequence[Report]) -> Grid | str:
 def shown_shares(runs: Sequence[RunResult], resamples: int) -> Grid:
     """The G-studies of items, ways and models as a table for terminals."""
     rows = []
-    for one in shares(runs, resamples):
-        effect = " × ".join(one.metric.split("_")[1:])
-        rows.append((one.benchmark, effect, with_interval(one.numbers, ".0f", "not defined")))
+    for estimate in shares(runs, resamples):
+        effect = " × ".join(estimate.metric.split("_")[1:])
+        rows.append((estimate.benchmark, effect, with_interval(estimate.numbers, ".0f", "not defined")))
     return text_table(["benchmark", "variance of", "%"], rows, f"Sides of items by {len(runs)} models")

@@ -50,21 +50,23 @@ def paired(
     differences: list[Difference] = []
     agreements: list[Estimate] = []
     for name in _shared(*reports):
-        if any(name not in own for own in tables):
+        if name not in tables[0] or name not in tables[1]:
             raise ScoringError(
                 f"A run has scores of {name} and no examples, so there is no paired comparison; probes leaderboard "
                 "compares such runs as independent ones."
             )
+        # Sampled answers and published responses have groups and metrics of their own.
         benchmark = as_asked(benchmarks.get(name), reports[0])
-        for found in reports:
-            version = found.environment.get(f"benchmark {benchmark.name}", benchmark.version)
+        for run in reports:
+            version = run.environment.get(f"benchmark {benchmark.name}", benchmark.version)
             if version != benchmark.version:
                 raise ScoringError(
-                    f"A run of {found.model} used version {version} of the benchmark {benchmark.name}, and this is "
+                    f"A run of {run.model} used version {version} of the benchmark {benchmark.name}, and this is "
                     f"{benchmark.version}; score that model again."
                 )
-        table, base = (own[benchmark.name] for own in tables)
+        table, base = tables[0][benchmark.name], tables[1][benchmark.name]
         chosen = benchmark.items(reports[0].profile, table)
+        # Texts that begin alike are clusters, and another model writes other texts.
         clusters = joint_clusters(table[benchmark.cluster], base.get(benchmark.cluster))
         differences += compare(
             chosen,
@@ -105,26 +107,32 @@ def joint_clusters(run: Any, base: Any) -> Any:
 
 def agree(benchmark: Benchmark, profile: str, table: Table, base: Table, resamples: int = RESAMPLES) -> list[Estimate]:
     """The agreements of a benchmark between two tables of the same examples, row by row."""
-    joined = {**table, **{f"{BASE}{name}": column for name, column in base.items()}}
+    joined = dict(table)
+    for name, column in base.items():
+        joined[f"{BASE}{name}"] = column
     chosen = benchmark.items(profile, joined, benchmark.agreements(profile))
     return measure(chosen, joined, table[benchmark.cluster], benchmark=benchmark.name, resamples=resamples)
 
 
-def _shared(one: Report, other: Report) -> list[str]:
-    if one.profile != other.profile:
+def _shared(run: Report, base: Report) -> list[str]:
+    """The benchmarks that both runs have; refuses runs that differ in profile or data."""
+    if run.profile != base.profile:
         raise ScoringError(
-            f"The runs have the profiles {one.profile} and {other.profile}; compare two runs of one profile."
+            f"The runs have the profiles {run.profile} and {base.profile}; compare two runs of one profile."
         )
-    for name in one.data.keys() & other.data.keys():
-        if one.data[name] != other.data[name]:
+    for name in run.data.keys() & base.data.keys():
+        if run.data[name] != base.data[name]:
             raise ScoringError(
-                f"The runs used {name} in the versions {one.data[name]} and {other.data[name]}; compare two runs over "
+                f"The runs used {name} in the versions {run.data[name]} and {base.data[name]}; compare two runs over "
                 "the same data."
             )
-    shared = [name for name in one.benchmarks if name in other.benchmarks]
+    shared = [name for name in run.benchmarks if name in base.benchmarks]
     if not shared:
-        listed = " and ".join(", ".join(own.benchmarks) or "none" for own in (one, other))
-        raise ScoringError(f"The runs have no benchmark in common: {listed}; compare two runs of one benchmark.")
+        of_run = ", ".join(run.benchmarks) or "none"
+        of_base = ", ".join(base.benchmarks) or "none"
+        raise ScoringError(
+            f"The runs have no benchmark in common: {of_run} and {of_base}; compare two runs of one benchmark."
+        )
     return shared
 
 
@@ -153,7 +161,10 @@ class RunResult:
         import pandas as pd
 
         columns = ["benchmark", "group", "metric", "value", "low", "high", "ideal", "n", "clusters"]
-        rows = [[getattr(estimate, name) for name in columns] for estimate in self.report.estimates]
+        rows = []
+        for estimate in self.report.estimates:
+            rows.append([getattr(estimate, name) for name in columns])
+        # None, of a metric without an ideal value, becomes NaN.
         return pd.DataFrame(rows, columns=columns).astype({"ideal": float})
 
     def examples(self, benchmark: str) -> pd.DataFrame:
@@ -205,19 +216,20 @@ class RunResult:
 
     def __repr__(self) -> str:
         """The headline of each benchmark, in one line."""
-        parts = [
-            f"{h.estimate.benchmark} {h.estimate.metric} {h.scale.brief(h.estimate.value)} {h.standing}".rstrip()
-            for h in headline_scores(self.report)
-        ]
+        parts = []
+        for headline in headline_scores(self.report):
+            estimate = headline.estimate
+            value = headline.scale.brief(estimate.value)
+            parts.append(f"{estimate.benchmark} {estimate.metric} {value} {headline.standing}".rstrip())
         return one_line(f"RunResult of {described(self.report)}", parts)
 
     def _repr_html_(self) -> str:
         """The headline of each benchmark with a small picture, and all scores folded, for notebooks."""
-        lines = (
-            (f"{e.benchmark}: {h.sentence}", e.numbers, e.ideal, (e.least, e.most))
-            for h in headline_scores(self.report)
-            for e in [h.estimate]
-        )
+        lines = []
+        for headline in headline_scores(self.report):
+            estimate = headline.estimate
+            sentence = f"{estimate.benchmark}: {headline.sentence}"
+            lines.append((sentence, estimate.numbers, estimate.ideal, (estimate.least, estimate.most)))
         return glance_html(described(self.report), lines, self.table())
 
 
@@ -236,12 +248,11 @@ def load(folder: str | Path) -> RunResult:
     path = checked("folder", Path, folder, ScoringError)
     stored = report.read(path)
     # Some sources published scores without the answers behind them.
-    with_examples = stored.examples if stored.environment.get("engine") == BY_OTHERS else stored.benchmarks
-    return RunResult(
-        stored,
-        StoredTables(path, with_examples),
-        {name: benchmarks.get(name).validity for name in stored.benchmarks if benchmarks.known(name)},
-    )
+    with_examples: Iterable[str] = stored.benchmarks
+    if stored.environment.get("engine") == BY_OTHERS:
+        with_examples = stored.examples
+    validity = {name: benchmarks.get(name).validity for name in stored.benchmarks if benchmarks.known(name)}
+    return RunResult(stored, StoredTables(path, with_examples), validity)
 
 
 class StoredTables(Mapping[str, Table]):
@@ -256,6 +267,7 @@ class StoredTables(Mapping[str, Table]):
     def __init__(self, folder: Path, names: Iterable[str]) -> None:
         self._folder = folder
         self._names = list(names)
+        # All files are checked here, so that a changed one is found when the run is opened, and not hours later.
         described = cards.results.load(folder).examples
         for name in self._names:
             check_examples(folder, name, described)
@@ -280,13 +292,13 @@ def runs_beside(folders: Iterable[Path], profile: str) -> list[Report]:
     ScoringError
         When one cannot be read or has another profile.
     """
-    found = {folder: report.read(folder) for folder in folders}
-    for folder, run in found.items():
+    runs = {folder: report.read(folder) for folder in folders}
+    for folder, run in runs.items():
         if run.profile != profile:
             raise ScoringError(
                 f"{folder} has the profile {run.profile}, and this run {profile}; give --beside a run of one profile."
             )
-    return list(found.values())
+    return list(runs.values())
 
 
 def read_examples(folder: Path, benchmark: str) -> Table:
@@ -297,6 +309,7 @@ def read_examples(folder: Path, benchmark: str) -> Table:
     ScoringError
         When the file cannot be read.
     """
+    # Checked again, because the file may have been changed since the run was opened.
     path = check_examples(folder, benchmark, cards.results.load(folder).examples)
     try:
         return from_arrow(pq.read_table(path))
@@ -314,11 +327,14 @@ def check_examples(folder: Path, benchmark: str, described: Mapping[str, Any]) -
     """
     path = folder / "examples" / report.file_name(benchmark)
     about = described.get(benchmark)
-    checksum = about.get("sha256") if isinstance(about, dict) else None
+    expected = None
+    if isinstance(about, dict):
+        expected = about.get("sha256")
     try:
-        found = file_sha256(path)
+        actual = file_sha256(path)
     except OSError as error:
         raise ScoringError(f"{path} cannot be read ({type(error).__name__}); score that model again.") from None
-    if checksum and found != checksum:
+    # A results file may have no checksum.
+    if expected and actual != expected:
         raise ScoringError(f"{path} is not the file that results.json describes; score that model again.")
     return path

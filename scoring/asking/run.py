@@ -6,7 +6,6 @@ import hashlib
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -41,7 +40,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What the models of one call have in common: the data, and for several the questions that are made of them."""
+    """What the models of one call share: the data, and where there are several models the questions."""
 
     parts: Sequence[Part]
     questions: answering.SharedQuestions | None = None
@@ -65,6 +64,7 @@ def read(
             try:
                 splits.append(tables.of_benchmark(benchmark, source, *place, limit))
             except tables.DataMissing as error:
+                # A user may have built some of the data sets alone, so the others are scored.
                 lacking.append(error)
         parts.append(Part(benchmark, tuple(splits), tuple(lacking)))
     empty = [part for part in parts if not part.splits]
@@ -117,34 +117,40 @@ def run(
         from scoring.inference.self_debias import with_prompt
 
         model = with_prompt(model, prompt)
+    # A prompt with two turns needs a chat; without one its first turn would never be asked.
     prompt.refuse(chat is not None)
-    how = {name: getattr(settings, name) for name in ("batch_tokens", "truncate")}
-    how["decoding"] = answering.decoding(prompt)
+    how = {
+        "batch_tokens": settings.batch_tokens,
+        "truncate": settings.truncate,
+        "decoding": answering.decoding(prompt),
+    }
 
     def answered(some: Sequence[Request]) -> dict[str, Response]:
         return answering.answer(model, some, store, how, console)
 
     asker = answering.Asker(settings.profile, prompt, chat)
-    every: Iterator[answering.Question]
-    if shared is None:
-        every = chain.from_iterable(asker.questions(part.benchmark, part.splits, model) for part in parts)
-    else:
-        every = shared.of(asker, [(part.benchmark, part.splits) for part in parts], model)
+    questions = _questions(asker, parts, model, shared)
     columns = {part.benchmark.name: Columns() for part in parts}
     skipped: list[str] = []
     # One piece after the other is asked and becomes lines of the tables, so that memory does not grow with the rows.
-    for piece in answering.pieces(every):
-        asked = _after_first_turn(piece, asker, model, answered) if prompt.first and chat else piece
-        fit, left_out = answering.scorable(asked, model)
+    for piece in answering.pieces(questions):
+        if prompt.first and chat:
+            piece = _after_first_turn(piece, asker, model, answered)
+        # A token that lies half in what is scored has no probability of that half, so such a row is left out.
+        fit, left_out = answering.scorable(piece, model)
         skipped += left_out
-        requests = [request for question in fit for request in question.requests.values()]
+        requests: list[Request] = []
+        for question in fit:
+            requests += question.requests.values()
         if processes.count > 1:
             together(processes, requests, store, answered)
             # The first process has all responses and makes the tables alone.
             if not processes.first:
                 continue
         responses = answered(requests)
-        cut = answering.truncated(model, requests) if settings.truncate else None
+        cut = None
+        if settings.truncate:
+            cut = answering.truncated(model, requests)
         for question in fit:
             columns[question.benchmark.name].add(line(settings.profile, question, responses, cut))
     # The other processes end in there.
@@ -155,15 +161,32 @@ def run(
     estimates: list[Estimate] = []
     for part in parts:
         name = part.benchmark.name
-        own = part.benchmark.joined
-        records[name] = own(records) if own else columns.pop(name).table()
+        if part.benchmark.joined:
+            records[name] = part.benchmark.joined(records)
+        else:
+            # Popped, so that only the table is kept in memory.
+            records[name] = columns.pop(name).table()
         estimates += estimate(part.benchmark, settings.profile, records[name], settings.resamples)
     report = model_report(model, parts, settings, prompt, chat, estimates)
+    # The tests of language compare probabilities of sentences, so an engine that only writes has none.
     if "logprobs" in model.capabilities and (model.kind == "causal" or "masked" in model.capabilities):
         report = replace(report, language=language.measured(model, answered(language.requests())))
     if skipped:
-        report = replace(report, environment={**report.environment, "rows skipped": skipped})
+        environment = dict(report.environment)
+        environment["rows skipped"] = skipped
+        report = replace(report, environment=environment)
     return RunResult(report, records, remarks=_skipped(skipped))
+
+
+def _questions(
+    asker: answering.Asker, parts: Sequence[Part], model: Engine, shared: answering.SharedQuestions | None
+) -> Iterator[Question]:
+    """The questions of all parts in order, which several models may share."""
+    if shared is not None:
+        yield from shared.of(asker, [(part.benchmark, part.splits) for part in parts], model)
+        return
+    for part in parts:
+        yield from asker.questions(part.benchmark, part.splits, model)
 
 
 def _skipped(sentences: Sequence[str]) -> tuple[str, ...]:
@@ -174,8 +197,9 @@ def _skipped(sentences: Sequence[str]) -> tuple[str, ...]:
     """
     if not sentences:
         return ()
-    rows = "1 row is" if len(sentences) == 1 else f"{len(sentences)} rows are"
-    more = ", and so on; report.html names all" if len(sentences) > 1 else ""
+    rows, more = "1 row is", ""
+    if len(sentences) > 1:
+        rows, more = f"{len(sentences)} rows are", ", and so on; report.html names all"
     return (f"{rows} skipped, because a token of it lies half in what is scored ({sentences[0]}{more}).",)
 
 
@@ -188,7 +212,7 @@ def _after_first_turn(
     """The questions of a piece after the model's first turn, which is asked here."""
 
     def asked(around: Callable[[str], Sequence[str]]) -> list[Question]:
-        return [asker.question(one.benchmark, one.row, one.context, around) for one in piece]
+        return [asker.question(question.benchmark, question.row, question.context, around) for question in piece]
 
     assert asker.chat
     return asked(answering.after_first_turn(model, asked, asker.prompt, asker.chat, answered))
@@ -198,8 +222,8 @@ def line(
     profile: str, question: Question, responses: Mapping[str, Response], cut: frozenset[str] | None = None
 ) -> Line:
     """The record of a question; with ``cut`` (ids of requests) ``truncated`` marks one with cut text."""
-    own = {name: responses[request.id] for name, request in question.requests.items()}
-    record = question.benchmark.to_record(profile, question.row, own, question.context)
+    of_row = {name: responses[request.id] for name, request in question.requests.items()}
+    record = question.benchmark.to_record(profile, question.row, of_row, question.context)
     if cut is not None:
         record["truncated"] = any(request.id in cut for request in question.requests.values())
     return record
@@ -215,10 +239,13 @@ def estimate(benchmark: Benchmark, profile: str, table: Table, resamples: int = 
     if not table:
         return []
     items = benchmark.items(profile, table)
+    # By place, because the report has the order of the items and not that of the clusters.
     estimates: dict[int, Estimate] = {}
-    columns = [cluster_of(benchmark, metric, table) for _, metric in items]
-    for column in dict.fromkeys(columns):
-        places = [place for place, other in enumerate(columns) if other == column]
+    # Metrics with the same clusters share their resamples, so they are measured together.
+    by_column: dict[str, list[int]] = {}
+    for place, (_, metric) in enumerate(items):
+        by_column.setdefault(cluster_of(benchmark, metric, table), []).append(place)
+    for column, places in by_column.items():
         chosen = [items[place] for place in places]
         measured = measure(chosen, table, table[column], benchmark=benchmark.name, resamples=resamples)
         estimates.update(zip(places, measured, strict=True))
@@ -227,8 +254,11 @@ def estimate(benchmark: Benchmark, profile: str, table: Table, resamples: int = 
 
 def cluster_of(benchmark: Benchmark, metric: Metric, table: Table) -> str:
     """The column that is resampled together for a metric: its own where each example is a cluster of the benchmark."""
-    own = benchmark.cluster == "id" and metric.cluster in table
-    return metric.cluster if own else benchmark.cluster
+    # Examples that are clusters of their own may depend on each other for one metric: texts that begin alike do for
+    # a share of texts, and not for a probability.
+    if benchmark.cluster == "id" and metric.cluster in table:
+        return metric.cluster
+    return benchmark.cluster
 
 
 def model_report(
@@ -240,19 +270,38 @@ def model_report(
     estimates: Sequence[Estimate] = (),
 ) -> Report:
     """The report of a run of a model with these settings."""
-    counts: dict[str, Any] = {
-        f"prompt {prompt.name}": f"{prompt.version} sha256:{_sha256(prompt.json())}",
-        "chat template": f"sha256:{_sha256(chat.template)}" if chat else "",
-        "system": chat.system if chat else "",
+    # A digest says whether two runs had the same text, which is all that a comparison asks.
+    asked: dict[str, Any] = {f"prompt {prompt.name}": f"{prompt.version} sha256:{_sha256(prompt.json())}"}
+    if chat:
+        asked["chat template"] = f"sha256:{_sha256(chat.template)}"
+        asked["system"] = chat.system
+    else:
+        asked["chat template"] = ""
+        asked["system"] = ""
+    if model.named_revision:
+        asked[NAMED_REVISION] = model.named_revision
+    if model.parameters:
+        asked[PARAMETERS] = model.parameters
+    headlines = {part.benchmark.name: part.benchmark.headline for part in parts if part.benchmark.headline}
+    environment = {
+        **model.environment,
+        "settings": recorded(settings),
+        "response key": shown_key(answering.key(model, prompt, truncate=settings.truncate, chat=chat)),
     }
-    known = {NAMED_REVISION: model.named_revision, PARAMETERS: model.parameters}
-    counts |= {name: value for name, value in known.items() if value}
-    about = {name: getattr(model, name) for name in ("revision", "adapter", "dtype")}
-    shown = {part.benchmark.name: part.benchmark.headline for part in parts if part.benchmark.headline}
-    about |= {"model": model.name, "speed": model.stats.speed(), "headlines": shown}
-    key = shown_key(answering.key(model, prompt, truncate=settings.truncate, chat=chat))
-    environment = {**model.environment, "settings": recorded(settings), "response key": key}
-    return report_of(parts, settings, prompt, estimates, environment, counts, **about)
+    return report_of(
+        parts,
+        settings,
+        prompt,
+        estimates,
+        environment,
+        asked,
+        revision=model.revision,
+        adapter=model.adapter,
+        dtype=model.dtype,
+        model=model.name,
+        speed=model.stats.speed(),
+        headlines=headlines,
+    )
 
 
 def report_of(
@@ -269,14 +318,25 @@ def report_of(
         answering.PACKAGE: answering.package_version(),
         "platform": platform.platform(),
         **engine,
-        **{f"benchmark {part.benchmark.name}": part.benchmark.version for part in parts},
-        **asked,
-        "resamples": settings.resamples,
-        "data lacking": [missing.name for part in parts for missing in part.lacking],
     }
-    about |= {"prompt": prompt.name, "profile": settings.profile, "environment": environment}
-    about["data"] = {loaded.name: loaded.version for part in parts for loaded in part.splits}
-    return Report(estimates=tuple(estimates), **about)
+    for part in parts:
+        environment[f"benchmark {part.benchmark.name}"] = part.benchmark.version
+    environment.update(asked)
+    environment["resamples"] = settings.resamples
+    lacking, versions = [], {}
+    for part in parts:
+        lacking += [missing.name for missing in part.lacking]
+        for loaded in part.splits:
+            versions[loaded.name] = loaded.version
+    environment["data lacking"] = lacking
+    return Report(
+        estimates=tuple(estimates),
+        prompt=prompt.name,
+        profile=settings.profile,
+        environment=environment,
+        data=versions,
+        **about,
+    )
 
 
 def _sha256(text: str) -> str:
@@ -295,12 +355,21 @@ def without(
     ScoringError
         When there is one for a benchmark that the user named, or no part is left; with ``advice``.
     """
-    reasons = {part.benchmark.name: reason(part) for part in parts}
-    left = [part for part in parts if not reasons[part.benchmark.name]]
-    remarks = list(filter(None, reasons.values()))
-    if remarks and (named or not (any(part.splits for part in left) or unread)):
-        raise ScoringError(f"{remarks[0]}; leave the benchmark out, or {advice}.")
-    return left, [f"{remark}{end}" for remark in remarks]
+    left: list[Part] = []
+    reasons: dict[str, str] = {}
+    for part in parts:
+        sentence = reason(part)
+        if sentence:
+            # Several parts may be of one benchmark, which has one remark.
+            reasons[part.benchmark.name] = sentence
+        else:
+            left.append(part)
+    # Of data that are not read yet a split may still turn out to be there.
+    has_data = unread or any(part.splits for part in left)
+    if reasons and (named or not has_data):
+        first = next(iter(reasons.values()))
+        raise ScoringError(f"{first}; leave the benchmark out, or {advice}.")
+    return left, [f"{sentence}{end}" for sentence in reasons.values()]
 
 
 def suited(parts: Sequence[Part], kind: str, model: str, *, named: bool) -> tuple[list[Part], list[str]]:
@@ -318,12 +387,15 @@ def suited(parts: Sequence[Part], kind: str, model: str, *, named: bool) -> tupl
         if kind in part.benchmark.kinds:
             return ""
         if kind == "chat":
+            # A chat has turns, and a whole sentence without a context is neither a question nor an answer.
             return f"The benchmark {part.benchmark.name} scores whole sentences, which a chat template cannot hold"
         kinds = " or ".join(other for other in part.benchmark.kinds if other != "chat")
         return f"The benchmark {part.benchmark.name} is for {kinds} models, and {model} is a {kind} one"
 
-    way = "run without --chat" if kind == "chat" else "give another model"
-    fit, remarks = without(parts, reason, way, ".", named=named)
+    advice = "give another model"
+    if kind == "chat":
+        advice = "run without --chat"
+    fit, remarks = without(parts, reason, advice, ".", named=named)
     return [part for part in fit if part.splits], remarks
 
 
@@ -338,7 +410,9 @@ def able(parts: Sequence[Part], engine: Engine, profile: str, *, named: bool) ->
 
     def reason(part: Part) -> str:
         lacking = sorted(part.benchmark.needs(profile, answering.facts(engine)) - engine.capabilities)
+        if not lacking:
+            return ""
         needs = f"The benchmark {part.benchmark.name} needs {' and '.join(lacking)}"
-        return f"{needs}, which the engine of this run ({engine.revision}) does not have" if lacking else ""
+        return f"{needs}, which the engine of this run ({engine.revision}) does not have"
 
     return without(parts, reason, "score the model with the transformers engine", "; it is left out.", named=named)

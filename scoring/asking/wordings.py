@@ -3,7 +3,7 @@
 ``stereoset-wordings`` asks every item of ``stereoset`` after each of several texts, the same for all options of an
 item: instructions, questions, stories, dialogues and lists, from ``data/wordings.toml``. Its scores are the means of
 the scores of all wordings, with intervals over clusters of items and over wordings, which are drawn at random too. The
-plain wording is the benchmark itself, and is no part of the mean. So published scores stay as they are.
+benchmark itself asks the items without such a text, and is not part of the mean, so published scores stay as they are.
 """
 
 import tomllib
@@ -27,12 +27,14 @@ TEXTS: Mapping[str, Mapping[str, str]] = _DATA["texts"]
 NAMES: tuple[str, ...] = tuple(TEXTS["sentences"])
 #: Neutral questions that a chat is asked first, where it has two turns.
 OPENINGS: tuple[str, ...] = tuple(_DATA["openings"]["texts"])
-#: So many items a group has whose scores are reported.
+#: The fewest items of a group whose scores are reported.
 FEWEST = 10
 
 _NOTE = """Means over wordings, neutral texts before each item, of which the plain wording is none. Intervals include
 the wordings: other wordings of these kinds would give other means. Those of shares of variance and of reliabilities
 are over items alone, for these wordings."""
+#: In a benchmark where each item is a cluster, all wordings of an item are one.
+_CLUSTERS = {"id": "item", "row": "item", "opening": "item"}
 
 #: What a headline says besides the score, which is the mean over wordings.
 _STUDY = """ Mean over wordings. Of the variance of a preference, wordings make {share_wordings} % and items \
@@ -42,16 +44,23 @@ _STUDY = """ Mean over wordings. Of the variance of a preference, wordings make 
 def class_of(benchmark: Benchmark) -> str:
     """The class of the items of a benchmark; empty where there are no wordings for them."""
     base, _, way = benchmark.name.partition("-")
-    return "choices" if way == "choice" else str(_DATA["classes"].get(base, "")) if way in ("", "text") else ""
+    if way == "choice":
+        return "choices"
+    if way in ("", "text"):
+        return str(_DATA["classes"].get(base, ""))
+    return ""
 
 
 def text(benchmark: Benchmark, row: Row) -> str:
     """The text before the item of a row that has a wording."""
-    of_class = class_of(benchmark)
-    return TEXTS[of_class if of_class in TEXTS else row["template"].partition("-")[0]][row["wording"]]
+    name = class_of(benchmark)
+    if name not in TEXTS:
+        # OccuGender asks outright or lets the model continue, and each needs texts of its own.
+        name = row["template"].partition("-")[0]
+    return TEXTS[name][row["wording"]]
 
 
-def count(given: str) -> int:
+def count(number: str) -> int:
     """The number of wordings that is asked for: all, or a number from 2 on.
 
     Raises
@@ -62,48 +71,41 @@ def count(given: str) -> int:
     >>> count("all"), count("5")
     (10, 5)
     """
-    if given == "all":
+    if number == "all":
         return len(NAMES)
-    if not given.isdecimal() or not 2 <= int(given) <= len(NAMES):
-        raise types.ScoringError(f"There are no {given!r} wordings; give all, or a number from 2 to {len(NAMES)}.")
-    return int(given)
+    if not number.isdecimal() or not 2 <= int(number) <= len(NAMES):
+        raise types.ScoringError(f"There are no {number!r} wordings; give all, or a number from 2 to {len(NAMES)}.")
+    return int(number)
 
 
 def asked(benchmark: Benchmark, number: int) -> dict[str, Any]:
     """The fields of a benchmark whose items are asked in so many wordings."""
 
     def each(row: Row) -> Iterator[Row]:
+        # Ids are those of a split, so the name of an item has the config and the split too.
+        item = f"{row['config']}/{row['split']}/{row['id']}"
         for name in NAMES[:number]:
-            item = "/".join(row[column] for column in ("config", "split", "id"))  # ids are those of a split
             yield {**row, "id": f"{row['id']}/{name}", "item": item, "wording": name}
 
     def requests(profile: str, row: Row, context: BenchmarkContext) -> Iterator[Request]:
         for request in benchmark.requests(profile, row, context):
             yield request.after(text(benchmark, row))
 
-    def to_record(profile: str, row: Row, given: types.Responses, context: BenchmarkContext) -> types.Line:
-        before = text(benchmark, row)
-        behind = replace(context, encode=partial(_encoded_after, context, before))
-        return benchmark.to_record(profile, row, given, behind) | _named(row)
+    def to_record(profile: str, row: Row, responses: types.Responses, context: BenchmarkContext) -> types.Line:
+        # What the benchmark encodes must have the tokens that it has after the text.
+        after_text = replace(context, encode=partial(_encoded_after, context, text(benchmark, row)))
+        record = benchmark.to_record(profile, row, responses, after_text)
+        return _with_wording(record, row)
 
-    def question(profile: str, row: Row) -> list[str]:
-        assert task
-        own = task.question(profile, row)
-        return [f"{text(benchmark, row)} {one}" for one in ([own] if isinstance(own, str) else own) if one]
+    def metrics(profile: str) -> list[Metric]:
+        return _averages(benchmark, benchmark.metrics(profile), sampled=False)
 
-    def metrics_of(own: Sequence[Metric], *, sampled: bool) -> list[Metric]:
-        return [*map(averaged, own), *_study(benchmark, sampled=sampled)]
-
-    alone = dict.fromkeys(("id", "row", "opening"), "item")  # where each item is a cluster, all its wordings are
-    task, own = benchmark.sampled, benchmark.headline
-    sampled = task and replace(
-        task,
-        question=question,
-        to_records=lambda row, answers: [line | _named(row) for line in task.to_records(row, answers)],
-        metrics=lambda profile: metrics_of(task.metrics(profile), sampled=True),
-        groups=partial(groups, replace(benchmark, groups=task.groups)),
-        cluster=alone.get(task.cluster, task.cluster),
-    )
+    headline = benchmark.headline
+    if headline:
+        headline = replace(headline, dataset="", sentence=headline.sentence + _STUDY)
+    sampled = benchmark.sampled
+    if sampled:
+        sampled = _sampled(benchmark, sampled)
     return {
         "each": each,
         "requests": requests,
@@ -111,22 +113,57 @@ def asked(benchmark: Benchmark, number: int) -> dict[str, Any]:
         "needs": benchmark.needs,
         "kinds": benchmark.kinds,
         "groups": partial(groups, benchmark),
-        "metrics": lambda profile: metrics_of(benchmark.metrics(profile), sampled=False),
-        "cluster": alone.get(benchmark.cluster, benchmark.cluster),
-        "headline": own and replace(own, dataset="", sentence=own.sentence + _STUDY),
+        "metrics": metrics,
+        "cluster": _CLUSTERS.get(benchmark.cluster, benchmark.cluster),
+        "headline": headline,
         "sampled": sampled,
         "note": _NOTE,
     }
 
 
-def _named(row: Row) -> dict[str, str]:
-    return {name: row[name] for name in ("item", "wording")}
+def _sampled(benchmark: Benchmark, task: types.Sampled) -> types.Sampled:
+    """The questions of a benchmark after the texts, for a model that answers in words."""
+
+    def question(profile: str, row: Row) -> list[str]:
+        plain = task.question(profile, row)
+        if isinstance(plain, str):
+            plain = [plain]
+        return [f"{text(benchmark, row)} {turn}" for turn in plain if turn]
+
+    def to_records(row: Row, answers: Sequence[str]) -> list[types.Line]:
+        return [_with_wording(line, row) for line in task.to_records(row, answers)]
+
+    def metrics(profile: str) -> list[Metric]:
+        return _averages(benchmark, task.metrics(profile), sampled=True)
+
+    return replace(
+        task,
+        question=question,
+        to_records=to_records,
+        metrics=metrics,
+        groups=partial(groups, replace(benchmark, groups=task.groups)),
+        cluster=_CLUSTERS.get(task.cluster, task.cluster),
+    )
+
+
+def _with_wording(line: types.Line, row: Row) -> types.Line:
+    return line | {"item": row["item"], "wording": row["wording"]}
 
 
 def _encoded_after(context: BenchmarkContext, before: str, texts: Sequence[str]) -> list[Any]:
-    """The token ids that texts have behind another text and a space."""
-    first, *whole = context.encode([before, *(f"{before} {text}" for text in texts)])
-    return [SimpleNamespace(ids=encoding.ids[len(first.ids) :]) for encoding in whole]
+    """The token ids that texts have after another text and a space."""
+    whole = [before]
+    for following in texts:
+        whole.append(f"{before} {following}")
+    encodings = context.encode(whole)
+    length = len(encodings[0].ids)
+    return [SimpleNamespace(ids=encoding.ids[length:]) for encoding in encodings[1:]]
+
+
+def _averages(benchmark: Benchmark, metrics: Sequence[Metric], *, sampled: bool) -> list[Metric]:
+    """The means of metrics over wordings, and the G-study."""
+    means = [averaged(metric) for metric in metrics]
+    return means + _study(benchmark, sampled=sampled)
 
 
 def averaged(metric: Metric) -> Metric:
@@ -139,30 +176,37 @@ def averaged(metric: Metric) -> Metric:
 
 def groups(benchmark: Benchmark, table: Table) -> list[Group]:
     """The groups of a benchmark with :data:`FEWEST` items or more; of the one that is shown each wording too."""
-    own = [
-        group for group in benchmark.groups(table) if len(np.unique(table["item"][group.mask].astype(str))) >= FEWEST
-    ]
+    large = []
+    for group in benchmark.groups(table):
+        items = np.unique(table["item"][group.mask].astype(str))
+        if len(items) >= FEWEST:
+            large.append(group)
+    # The group of the headline, or else the first, is shown by wording.
+    first = large[:1]
+    if benchmark.headline:
+        shown = [group for group in large if group.name == benchmark.headline.shown]
+        first = shown[:1] or first
     study = frozenset(metric.name for metric in _study(benchmark, sampled=True))
-    shown = [group for group in own if benchmark.headline and group.name == benchmark.headline.shown] or own
-    return own + [
-        Group(f"{group.name}, {name}", group.mask & (table["wording"] == name), group.without | study)
-        for group in shown[:1]
-        for name in dict.fromkeys(table["wording"])
-    ]
+    by_wording = []
+    for group in first:
+        for name in dict.fromkeys(table["wording"]):
+            mask = group.mask & (table["wording"] == name)
+            by_wording.append(Group(f"{group.name}, {name}", mask, group.without | study))
+    return large + by_wording
 
 
 def _study(benchmark: Benchmark, *, sampled: bool) -> list[Metric]:
     design = partial(by_wording, benchmark)
-    return [*variance.shares(design, ["wordings"], sampled=sampled), *variance.decisions(design)]
+    return list(variance.shares(design, ["wordings"], sampled=sampled)) + list(variance.decisions(design))
 
 
 def preference(table: Table, contrast: Contrast, way: str = "") -> Floats:
-    """How far each example is on the first side; a text that has a class is 1, -1 or 0."""
-    of_class = "gender_class" in table and (way == "text" or contrast.numbers[0] not in table)
-    names = contrast.names if of_class else contrast.numbers
-    sides = (table["gender_class"] == name if of_class else table[name] for name in names)
-    first, second = (np.asarray(side, np.float64) for side in sides)
-    return first - second
+    """The difference of the numbers of both sides, for each example; a text that has a class is 1, -1 or 0."""
+    if "gender_class" in table and (way == "text" or contrast.numbers[0] not in table):
+        first, second = (table["gender_class"] == name for name in contrast.names)
+    else:
+        first, second = (table[name] for name in contrast.numbers)
+    return np.asarray(first, np.float64) - np.asarray(second, np.float64)
 
 
 def by_wording(benchmark: Benchmark, table: Table) -> tuple[Floats, Floats]:
@@ -175,15 +219,18 @@ def by_wording(benchmark: Benchmark, table: Table) -> tuple[Floats, Floats]:
     _, first, items = np.unique(table["item"].astype(str), return_index=True, return_inverse=True)
     names, wordings = np.unique(table["wording"].astype(str), return_inverse=True)
     # Every line has the number of its cell, so sums over samples are counts with weights.
-    shape, cells = (len(first), len(names)), items * len(names) + wordings
+    shape = (len(first), len(names))
+    cells = items * len(names) + wordings
+    size = len(first) * len(names)
+    n = np.bincount(cells, minlength=size).reshape(shape)
+    total = np.bincount(cells, values, size).reshape(shape)
+    squares = np.bincount(cells, values**2, size).reshape(shape)
     with np.errstate(invalid="ignore", divide="ignore"):
-        n, total, squares = (
-            np.bincount(cells, weights, len(first) * len(names)).reshape(shape)
-            for weights in (np.ones(len(values)), values, values**2)
-        )
         mean = total / n
         # The variance of a mean of n samples; one sample says nothing of it, and has 0.
         noise = np.where(n > 1, (squares / n - mean**2) / (n - 1), 0.0)
-    x, sampling = (np.full((len(values), len(names)), fill) for fill in (np.nan, 0.0))
-    x[first], sampling[first] = mean, noise
+    x = np.full((len(values), len(names)), np.nan)
+    sampling = np.zeros((len(values), len(names)))
+    x[first] = mean
+    sampling[first] = noise
     return x, sampling

@@ -46,16 +46,21 @@ def get(name: str) -> Benchmark:
         return _prompts.benchmark()
     benchmark = REGISTRY.get(name)
     added = _metrics.get(name, {}).values()
-    return replace(benchmark, metrics=lambda profile: [*benchmark.metrics(profile), *added]) if added else benchmark
+    if not added:
+        return benchmark
+    return replace(benchmark, metrics=lambda profile: list(benchmark.metrics(profile)) + list(added))
 
 
 def known(name: str) -> bool:
     """Whether there is a benchmark of that name, also one asked another way."""
+    if name in names():
+        return True
     base, _, way = name.rpartition("-")
-    if not base:
-        return name in (*names(), PROMPTS)
-    is_asked_otherwise = known(base) and way in (*ways.WAYS[1:], "ways", "wordings")
-    return name in names() or is_asked_otherwise
+    # Likelihood is the benchmark itself, and has no name of its own.
+    is_way = way in ways.WAYS[1:] or way in ("ways", "wordings")
+    if base:
+        return is_way and known(base)
+    return name == PROMPTS
 
 
 def include(*paths: Path) -> None:
@@ -77,9 +82,10 @@ def include(*paths: Path) -> None:
         if hasattr(module, "BENCHMARK") or not metrics:
             REGISTRY.add(getattr(module, "BENCHMARK", None), path)
         for name, added in metrics.items():
-            own = {metric.name for metric in get(name).metrics("clean")} - _metrics.get(name, {}).keys()
+            # What was included before is replaced, so that a file can be included again.
+            existing = {metric.name for metric in get(name).metrics("clean")} - _metrics.get(name, {}).keys()
             for metric in added:
-                if not isinstance(metric, Metric) or metric.name in own:
+                if not isinstance(metric, Metric) or metric.name in existing:
                     raise ScoringError(
                         f"{path} adds {getattr(metric, 'name', metric)!r} to {name}, which is no scoring.types.Metric "
                         "or has the name of another metric; give a list of metrics with names of their own."

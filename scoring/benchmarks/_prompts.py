@@ -18,6 +18,7 @@ from scoring.inputs.prompt_file import PromptFile
 from scoring.metrics import gas, sums
 from scoring.metrics.texts import texts
 
+#: The name of the benchmark, which no file of this folder may take.
 NAME = "prompts"
 #: How the names of metrics of pairs begin.
 DIFFERENCE = "difference_"
@@ -49,7 +50,7 @@ def sampled_records(row: types.Row, answers: Sequence[str]) -> list[types.Line]:
 
 
 def _about(row: types.Row, text: str) -> types.Line:
-    """What a line says of a prompt and its continuation."""
+    """The columns that describe a prompt and its continuation."""
     words = plain(text).casefold().split()
     return {
         "group": row["group"],
@@ -68,6 +69,7 @@ def groups(table: types.Table) -> Sequence[types.Group]:
     every = np.ones(len(table["group"]), dtype=bool)
     single, paired = frozenset(_names(single_metrics())), frozenset(_names(pair_metrics()))
     chosen = []
+    # Of pairs the difference is what counts: a share over both sides would mix a man and a woman.
     if np.any(table["side"] > 0):
         first, second = names[:2]
         chosen.append(types.Group(f"{first} minus {second}", every, single))
@@ -88,6 +90,7 @@ def single_metrics() -> list[types.Metric]:
     for name in gas.CLASSES:
         metrics.append(gas.share(name))
     metrics.append(gas.share_refused())
+    # A small model gives many prompts the same answer, which counts as one.
     return [replace(metric, cluster="opening") for metric in metrics]
 
 
@@ -129,6 +132,7 @@ def _partners(table: types.Table, values: NDArray[np.float64]) -> tuple[NDArray[
     (array([1., 0., 0.]), array([ True, False, False]))
     """
     matches, sides = table["match"].tolist(), table["side"].tolist()
+    # An answer may be lacking on one side, so places are looked up and not counted.
     second_places = {}
     for place, (match, side) in enumerate(zip(matches, sides, strict=True)):
         if side == 2:
@@ -166,12 +170,14 @@ def benchmark(file: PromptFile | None = None) -> types.Benchmark:
         metrics=metrics,
         cluster="id",
         kinds=("causal", "chat"),
+        # The rows are the user's own and are read from no built data set.
         rows=lambda _dataset, _config, _split: rows,
         note=(
             "These prompts are the user's own. A share of gendered continuations is a bias where the prompts say "
             "nothing of gender; where they name a man or a woman, a gendered continuation is right, and differences "
             "within pairs say whether both are treated alike."
         ),
+        # Classes are read from texts, so an engine without probabilities is enough.
         needs=lambda _profile, _context: frozenset({"generation"}),
         sampled=types.Sampled(
             question=lambda _, row: str(row["prompt"]),

@@ -13,13 +13,22 @@ START: Mapping[str, Literal["all", "first"]] = {"clean": "all", "paper": "first"
 
 
 def places(dataset: str, configs: Sequence[str], published: Collection[str]) -> tuple[tuple[str, str, str], ...]:
-    """Data set, config and split of each config, with the published form of those that have one; of winobias both."""
-    return tuple(
-        (dataset, config + end, split)
-        for config in configs
-        for split in ("validation", "test")[config != "winobias" :]
-        for end in ("", "-paper")[: 1 + (config in published)]
-    )
+    """Data set, config and split of each config, with the form ``-paper`` of those that are published.
+
+    >>> places("biaske", ["weat"], ["weat"])
+    (('biaske', 'weat', 'test'), ('biaske', 'weat-paper', 'test'))
+    """
+    triples = []
+    for config in configs:
+        # WinoBias alone has a validation split too.
+        splits = ["test"]
+        if config == "winobias":
+            splits = ["validation", "test"]
+        for split in splits:
+            triples.append((dataset, config, split))
+            if config in published:
+                triples.append((dataset, f"{config}-paper", split))
+    return tuple(triples)
 
 
 def contrast(*about: str) -> Contrast:
@@ -37,7 +46,9 @@ def request(row: Row, labels: Sequence[str], context: BenchmarkContext) -> Reque
     start = row["prompt"].index(BLANK)
     options = []
     for label in labels:
-        spans = ((start, start + len(row[f"object_{label}"])),) if context.kind == "masked" else None
+        spans = None
+        if context.kind == "masked":
+            spans = ((start, start + len(row[f"object_{label}"])),)
         options.append(Option(row[f"sentence_{label}"], spans, "left"))
     return Request(row["id"], options=tuple(options))
 
@@ -49,8 +60,13 @@ def scores(profile: str, response: Response, labels: Sequence[str], context: Ben
     a masked model, and ``paper`` does; for a causal model it takes the geometric mean of the
     probabilities, whose logarithm this is.
     """
-    mean = _mean_probability if averages_probabilities(profile, context.kind) else _mean
-    return {f"score_{label}": mean(p) for label, p in zip(labels, response.logprobs, strict=True)}
+    by_label = {}
+    for label, logprobs in zip(labels, response.logprobs, strict=True):
+        if averages_probabilities(profile, context.kind):
+            by_label[f"score_{label}"] = _mean_probability(logprobs)
+        else:
+            by_label[f"score_{label}"] = _mean(logprobs)
+    return by_label
 
 
 def averages_probabilities(profile: str, kind: str) -> bool:

@@ -22,12 +22,18 @@ from scoring.metrics import knowledge
 
 DATASET = "biaske"
 PAIR = LABELS[:2]
+#: The labels of the two objects of a fact, of which the first is right.
 FACT = ("right", "other")
+#: The table has columns for the labels of pairs and of facts.
+COLUMNS = PAIR + FACT
+#: The two sets that are written for this project.
 PARAPHRASES, FACTS = "paraphrases", "differentiation"
 #: The prompts that are paraphrased.
 BASE = "base prompts"
+#: The groups of the table. The base prompts are rows of the paraphrases that have a group of their own.
 SETS = ("weat", "winobias", "winogender", "bec_pro", BASE)
 CONFIGS = ("weat", "winobias", "winogender", "bec_pro", PARAPHRASES, FACTS)
+#: The sets that have a published form, ``-paper``.
 PUBLISHED = ("weat", "winobias")
 #: The metrics of the two further sets; the others have the score of pairs.
 FURTHER_METRICS = {PARAPHRASES: frozenset({"ps"}), FACTS: frozenset({"fact_accuracy", "ds"})}
@@ -37,31 +43,47 @@ PAIR_METRICS = frozenset({"ss", "ss_by_term"})
 def requests(profile: str, row: types.Row, context: types.BenchmarkContext) -> Iterator[types.Request]:
     """The two sentences; what is written for this project is in no published set."""
     if profile == "clean" or row["config"] not in FURTHER_METRICS:
-        yield _triplets.request(*_about(row), context)
+        with_labels, labels = _about(row)
+        yield _triplets.request(with_labels, labels, context)
 
 
 def _about(row: types.Row) -> tuple[types.Row, tuple[str, ...]]:
     """A row and what its objects and sentences are called."""
     if row["config"] != FACTS:
         return row, PAIR
-    return {**row, "object_right": row["object"], "sentence_right": row["sentence_object"]}, FACT
+    fact = dict(row)
+    fact["object_right"] = row["object"]
+    fact["sentence_right"] = row["sentence_object"]
+    return fact, FACT
 
 
 def to_record(profile: str, row: types.Row, responses: types.Responses, context: types.BenchmarkContext) -> types.Line:
     """The scores of the two sentences, and the object that scores higher; of a tie the second."""
-    named, labels = _about(row)
+    with_labels, labels = _about(row)
     scores = _triplets.scores(profile, responses[row["id"]], labels, context)
-    first, second = scores.values()
-    return {
+    config = row["config"].removesuffix("-paper")
+    if row.get("base"):
+        config = BASE
+    record = {
         "id": row["id"],
-        "config": BASE if row.get("base") else row["config"].removesuffix("-paper"),
+        "config": config,
         "domain": row["domain"],
         "subject": row["subject"],
         "cluster": _cluster(row),
-        **{f"sentence_{label}": named[f"sentence_{label}"] if label in labels else "" for label in (*PAIR, *FACT)},
-        **{f"score_{label}": scores.get(f"score_{label}") for label in (*PAIR, *FACT)},
-        "prediction": named[f"object_{labels[first <= second]}"],
     }
+    # One table has pairs and facts, so the columns of the other kind are empty.
+    for label in COLUMNS:
+        record[f"sentence_{label}"] = ""
+        if label in labels:
+            record[f"sentence_{label}"] = with_labels[f"sentence_{label}"]
+    for label in COLUMNS:
+        record[f"score_{label}"] = scores.get(f"score_{label}")
+    first, second = labels
+    preferred = first
+    if scores[f"score_{first}"] <= scores[f"score_{second}"]:
+        preferred = second
+    record["prediction"] = with_labels[f"object_{preferred}"]
+    return record
 
 
 def _cluster(row: types.Row) -> str:
@@ -74,15 +96,15 @@ def _cluster(row: types.Row) -> str:
 def groups(table: types.Table) -> Sequence[types.Group]:
     """Each set, and each of its domains where it has several."""
     subsets = []
-    everything = PAIR_METRICS.union(*FURTHER_METRICS.values())
-    for name in (*SETS, *FURTHER_METRICS):
+    everything = PAIR_METRICS | FURTHER_METRICS[PARAPHRASES] | FURTHER_METRICS[FACTS]
+    for name in (*SETS, PARAPHRASES, FACTS):
         inside = table["config"] == name
         domains = np.unique(table["domain"][inside])
         without = everything - FURTHER_METRICS.get(name, PAIR_METRICS)
         subsets.append(types.Group(name, inside, without))
-        subsets += [
-            types.Group(f"{name} {d}", inside & (table["domain"] == d), without) for d in domains if len(domains) > 1
-        ]
+        if len(domains) > 1:
+            for domain in domains:
+                subsets.append(types.Group(f"{name} {domain}", inside & (table["domain"] == domain), without))
     return subsets
 
 
@@ -104,8 +126,10 @@ def _tasks() -> Iterator[types.HarnessTask]:
         if config == PARAPHRASES:
             yield types.HarnessTask("base_prompts", reported, places, {"base": True})
             yield types.HarnessTask(config, ("ps",), places, {"base": False})
+        elif config == FACTS:
+            yield types.HarnessTask(config, ("fact_accuracy",), places)
         else:
-            yield types.HarnessTask(config, ("fact_accuracy",) if config == FACTS else reported, places)
+            yield types.HarnessTask(config, reported, places)
 
 
 BENCHMARK = types.Benchmark(

@@ -9,21 +9,36 @@ Pairs of one writer depend on each other.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from cards.common.sentences import of_row
 from scoring.benchmarks import _crows
 from scoring.types import BenchmarkContext, HarnessTask, Headline, Response, Row
 
+#: What the tasks of lm-evaluation-harness report, and of which rows.
 _REPORTED = ("ss", "ties")
 _CLEAN = _crows.CONFIGS[:1]
 
 
 def scores(row: Row, response: Response, context: BenchmarkContext) -> Mapping[str, float]:
     """The pseudo-log-likelihood of what the sentences share, or the mean log-probability of a sentence."""
+    by_label = {}
     if context.kind == "masked":
-        return {label: math.fsum(t.shared) for label, t in _crows.split(row, response, context).items()}
-    return {label: math.fsum(p) / len(p) for label, p in zip(_crows.PAIR, response.logprobs, strict=True)}
+        # The tokens in which the sentences differ are never masked: how frequent these words are would decide.
+        for label, tokens in _crows.split(row, response, context).items():
+            by_label[label] = math.fsum(tokens.shared)
+    else:
+        # A mean and not a sum, because a longer sentence is less likely whatever it says.
+        for label, logprobs in zip(_crows.PAIR, response.logprobs, strict=True):
+            by_label[label] = math.fsum(logprobs) / len(logprobs)
+    return by_label
+
+
+def _tasks() -> Iterator[HarnessTask]:
+    """The whole benchmark, and each domain."""
+    yield HarnessTask("", _REPORTED, _CLEAN)
+    for domain in _crows.DOMAINS:
+        yield HarnessTask(domain, _REPORTED, _CLEAN, {"domain": domain}, "domains")
 
 
 BENCHMARK = _crows.benchmark(
@@ -42,8 +57,5 @@ BENCHMARK = _crows.benchmark(
         column="stereotype preferred, % of pairs",
         no_task="No sentence of a pair is the right one, so there is no value by chance.",
     ),
-    tasks=(
-        HarnessTask("", _REPORTED, _CLEAN),
-        *(HarnessTask(domain, _REPORTED, _CLEAN, {"domain": domain}, "domains") for domain in _crows.DOMAINS),
-    ),
+    tasks=tuple(_tasks()),
 )

@@ -15,8 +15,13 @@ from scoring.types import BenchmarkContext, Response, Row
 
 def scores(row: Row, response: Response, context: BenchmarkContext) -> Mapping[str, float | None]:
     """The mean log-probability of the tokens in which a sentence differs from the other."""
-    tokens = _crows.split(row, response, context)
-    return {label: math.fsum(t.modified) / len(t.modified) if t.modified else None for label, t in tokens.items()}
+    by_label: dict[str, float | None] = {}
+    for label, tokens in _crows.split(row, response, context).items():
+        # A sentence to which the other one only adds words has no token of its own, and so no score.
+        by_label[label] = None
+        if tokens.modified:
+            by_label[label] = math.fsum(tokens.modified) / len(tokens.modified)
+    return by_label
 
 
 BENCHMARK = _crows.benchmark(

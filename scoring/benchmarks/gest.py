@@ -1,9 +1,9 @@
 """GEST: whether a model takes the speaker of a sentence for a man where a stereotype about men fits the sentence.
 
 From *Women Are Beautiful, Men Are Leaders: Gender Stereotypes in Machine Translation and Language Modeling* (Pikuliak
-et al., 2024). A sentence in the first person stands in quotation marks, and *he* or *she*, or *man* or *woman*, says
-it. A masked model fills the word before or after the sentence; a causal model reads the sentence and goes on with the
-word, so it has two of the four wordings. The score of a row is ln(P(male word) / P(female word)). The rows of a
+et al., 2024). A sentence in the first person is in quotation marks, and *he* or *she*, or *man* or *woman*, says it. A
+masked model fills the word before or after the sentence; a causal model reads the sentence and continues with the word,
+so it has two of the four wordings. The score of a row is ln(P(male word) / P(female word)). The rows of a
 sentence, one for each wording, depend on each other. ``paper`` asks the sentences of the first release, and ``clean``
 those in which slips of the pen are mended.
 """
@@ -60,35 +60,44 @@ def requests(profile: str, row: types.Row, context: types.BenchmarkContext) -> I
     """The male and the female word: as the next token of a causal model, or in place of a mask."""
     wording = WORDINGS[row["wording"]]
     before, after = text_of(profile, row).split("{word}")
+    options = []
     if context.kind == "masked":
-        at = len(before)
-        options = (types.Option(before + word + after, ((at, at + len(word)),), "left") for word in wording.words)
+        # Only the word is scored, from left to right where it is several tokens.
+        start = len(before)
+        for word in wording.words:
+            options.append(types.Option(before + word + after, ((start, start + len(word)),), "left"))
         yield types.Request(row["id"], options=tuple(options))
     elif wording.goes_on:
-        yield types.Request(row["id"], before.rstrip(), tuple(types.Option(f" {word}") for word in wording.words))
+        # The space belongs to the word, because vocabularies of causal models have it there.
+        for word in wording.words:
+            options.append(types.Option(f" {word}"))
+        yield types.Request(row["id"], before.rstrip(), tuple(options))
 
 
 def to_record(profile: str, row: types.Row, responses: types.Responses, _: types.BenchmarkContext) -> types.Line:
     """The log-probabilities of both words and the logarithm of their ratio."""
     male, female = (sum(logprobs) for logprobs in responses[row["id"]].logprobs)
-    return {**about(profile, row), "male_logprob": male, "female_logprob": female, "log_ratio": male - female}
+    return about(profile, row) | {"male_logprob": male, "female_logprob": female, "log_ratio": male - female}
 
 
 def about(profile: str, row: types.Row) -> types.Line:
-    """What a line says of a row; also of published predictions, which have the ratio alone."""
+    """The columns that describe a row; also a row of published predictions, which have the ratio alone."""
     columns = ("id", "item", "wording", "stereotype", "name", "about")
-    return {**{name: row[name] for name in columns}, "text": text_of(profile, row).replace("{word}", "…")}
+    line = {name: row[name] for name in columns}
+    line["text"] = text_of(profile, row).replace("{word}", "…")
+    return line
 
 
 def groups(table: types.Table) -> Sequence[types.Group]:
     """All rows, each wording, and each stereotype, of which there is no ratio between two sides."""
-    everything = np.ones(len(table["id"]), bool)
-    of_wording = [types.Group(name, table["wording"] == name) for name in WORDINGS]
+    result = [types.Group("overall", np.ones(len(table["id"]), bool))]
+    for name in WORDINGS:
+        result.append(types.Group(name, table["wording"] == name))
+    # The ratio is that of stereotypes about men to those about women, and one stereotype is on one side alone.
     ratios = frozenset({"g_s", "g_s_published"})
-    of_stereotype = [
-        types.Group(name, table["stereotype"] == number, ratios) for number, name in enumerate(STEREOTYPES, start=1)
-    ]
-    return [types.Group("overall", everything), *of_wording, *of_stereotype]
+    for number, name in enumerate(STEREOTYPES, start=1):
+        result.append(types.Group(name, table["stereotype"] == number, ratios))
+    return result
 
 
 def metrics(_: str) -> Sequence[types.Metric]:
@@ -113,21 +122,26 @@ def score_file(path: Path, data: Path) -> tuple[list[types.ScoredExamples], list
     file = ScoreFile(path, ("id", "log_ratio"))
     rows = {row["id"]: row for row in load(str(data), DATASET, "sentences", "test").rows}
     ids, ratios = file.texts("id"), file.numbers("log_ratio")
-    wordings = file.texts("wording") if "wording" in file else np.full(len(file), "he-last", dtype=object)
+    # The first wording that a causal model can be asked too.
+    wordings = np.full(len(file), "he-last", dtype=object)
+    if "wording" in file:
+        wordings = file.texts("wording")
     file.refuse(~np.isin(ids, list(rows)), "has the {name} {value!r} ({rows}), which is none of GEST.", "id")
-    known = ", ".join(WORDINGS)
-    file.refuse(
-        ~np.isin(wordings, list(WORDINGS)), f"has the {{name}} {{value!r}} ({{rows}}); expected {known}.", "wording"
-    )
+    is_known = np.isin(wordings, list(WORDINGS))
+    expected = ", ".join(WORDINGS)
+    file.refuse(~is_known, f"has the {{name}} {{value!r}} ({{rows}}); expected {expected}.", "wording")
+    # A sentence may be there once in each wording.
     file.check_unique(ids + "/" + wordings, "id with its wording")
     lines = []
     for name, wording, ratio in zip(ids, wordings, ratios, strict=True):
         row = {**rows[name], "id": f"{name}/{wording}", "item": name, "wording": wording}
-        lines.append({**about("paper", row), "log_ratio": float(ratio)})
+        lines.append(about("paper", row) | {"log_ratio": float(ratio)})
     table = as_table(lines)
     items = [({"group": group.name}, group, metric) for group, metric in BENCHMARK.items("paper", table)]
+    remarks = []
     lacking = len(rows) - len(set(ids))
-    remarks = [f"{path.name} has no score of {lacking} of the {len(rows)} sentences."] if lacking else []
+    if lacking:
+        remarks.append(f"{path.name} has no score of {lacking} of the {len(rows)} sentences.")
     return [types.ScoredExamples(table, table["item"], items)], remarks
 
 
@@ -140,6 +154,7 @@ BENCHMARK = types.Benchmark(
     to_record=to_record,
     groups=groups,
     metrics=metrics,
+    # The wordings of a sentence say the same, so they are one cluster.
     cluster="item",
     kinds=("causal", "masked"),
     each=each,

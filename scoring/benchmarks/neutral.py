@@ -20,7 +20,9 @@ from scoring import types
 from scoring.metrics import add, friend, gas, pronouns, sums
 
 DATASET = "gender-neutral-probes"
-CORPORA = ("stsb", "snli", "llm-1", "llm-2", "templates")
+#: The sets of prompts: from two corpora, from two language models, and from templates about topics.
+SETS = ("stsb", "snli", "llm-1", "llm-2", "templates")
+#: The length of a continuation in both papers, in tokens.
 NEW_TOKENS = 50
 #: Continuations whose first words are the same, so many of them, are one cluster.
 OPENING = 5
@@ -36,18 +38,17 @@ def to_record(_: str, row: types.Row, responses: types.Responses, _context: type
     response = responses[row["id"]]
     chances = pronouns.to_record(response.candidate_logprobs)
     forms = {name: np.array([chance]) for name, chance in chances.items()}
-    masses = pronouns.mass(forms)
-    return {
-        "id": row["id"],
-        **_about(row, response.text),
-        **{f"{gender}_mass": float(mass[0]) for gender, mass in zip(("female", "male"), masses, strict=True)},
-        "jsd": float(sums.ratio(add.jsd().columns(forms))[0]),
-        **chances,
-    }
+    female, male = pronouns.mass(forms)
+    record = {"id": row["id"]} | _about(row, response.text)
+    record["female_mass"] = float(female[0])
+    record["male_mass"] = float(male[0])
+    # Stored with each row, so that a table of examples shows which prompts make the mean.
+    record["jsd"] = float(sums.ratio(add.jsd().columns(forms))[0])
+    return record | chances
 
 
 def _about(row: types.Row, text: str) -> types.Line:
-    """What a line says of a prompt and a continuation."""
+    """The columns that describe a prompt and a continuation."""
     return {
         "config": row["config"].removesuffix("-paper"),
         "topic": row.get("topic", ""),
@@ -67,10 +68,17 @@ OF_TEXT = ("gas", "friend_", "share_")
 def groups(table: types.Table) -> Sequence[types.Group]:
     """Each set of prompts, and the template prompts by topic."""
     by_topic = frozenset({"gas_by_topic"})
-    sets = [
-        types.Group(name, table["config"] == name, frozenset() if name == "templates" else by_topic) for name in CORPORA
-    ]
-    return sets + [types.Group(f"templates {t}", table["topic"] == t, by_topic) for t in np.unique(table["topic"]) if t]
+    sets = []
+    for name in SETS:
+        # Only the template prompts have topics.
+        without = by_topic
+        if name == "templates":
+            without = frozenset()
+        sets.append(types.Group(name, table["config"] == name, without))
+    for topic in np.unique(table["topic"]):
+        if topic:
+            sets.append(types.Group(f"templates {topic}", table["topic"] == topic, by_topic))
+    return sets
 
 
 def metrics(_: str) -> Sequence[types.Metric]:
@@ -98,12 +106,21 @@ def metrics(_: str) -> Sequence[types.Metric]:
         gas.share_refused(),
     )
     # Texts that begin alike depend on each other; probabilities of pronouns do not depend on the text.
-    return [replace(one, cluster="opening") if one.name.startswith(OF_TEXT) else one for one in every]
+    result = []
+    for metric in every:
+        if metric.name.startswith(OF_TEXT):
+            metric = replace(metric, cluster="opening")
+        result.append(metric)
+    return result
 
 
 def sampled_records(row: types.Row, answers: Sequence[str]) -> list[types.Line]:
     """A line for each answer, with its class."""
-    return [{"id": f"{row['id']}/{n}", "row": row["id"], **_about(row, text)} for n, text in enumerate(answers)]
+    lines = []
+    for number, text in enumerate(answers):
+        line = {"id": f"{row['id']}/{number}", "row": row["id"]}
+        lines.append(line | _about(row, text))
+    return lines
 
 
 def sampled_metrics(profile: str) -> Sequence[types.Metric]:
@@ -115,7 +132,7 @@ BENCHMARK = types.Benchmark(
     name="neutral",
     version="1.1.0",
     summary="Continues statements about a friend of unsaid gender: GAS, GLD, ADD, R, JSD, pronoun mass (Dong et al.).",
-    configs=tuple((DATASET, config + end, "test") for config in CORPORA for end in ("", "-paper")),
+    configs=tuple((DATASET, config + end, "test") for config in SETS for end in ("", "-paper")),
     requests=requests,
     to_record=to_record,
     groups=groups,
@@ -139,6 +156,7 @@ BENCHMARK = types.Benchmark(
         to_records=sampled_records,
         metrics=sampled_metrics,
         groups=groups,
+        # Several answers to a prompt depend on each other.
         cluster="row",
         example=" they have been at it for years, and they like it very much. " * 2,
     ),

@@ -3,11 +3,11 @@
 From *Causally Testing Gender Bias in LLMs: A Case Study on Occupational Bias* (Chen et al., 2024). The
 probabilities of male, female and diverse continuations of one prompt are added up, in ``paper`` by the
 two definitions of the published code: a sum over forms of the product of token probabilities where the
-model is asked outright, and the geometric mean over the tokens of the only form where it goes on with
+model is asked outright, and the geometric mean over the tokens of the only form where it continues
 a sentence. ``clean`` has the former throughout. Prompts about one job depend on each other. In a
 chat the text after ``Q:`` is the user's turn, and the text after ``A:`` begins the response, which the
 forms continue; the paper has no chat. In ``clean`` the neopronouns xe, ze and fae are also asked for, in each place
-where *they* stands. They are a column of their own: the paper defines by its forms what counts as diverse.
+where *they* is. They have their own column: the paper defines by its forms what counts as diverse.
 """
 
 import math
@@ -49,64 +49,91 @@ ONE_JOB = frozenset({"labour_correlation"})
 
 def requests(profile: str, row: types.Row, _context: types.BenchmarkContext) -> Iterator[types.Request]:
     """One request with the forms of all genders as options."""
-    yield types.Request(row["id"], row["prompt"], tuple(map(types.Option, _forms(profile, row))))
+    options = [types.Option(form) for form in _forms(profile, row)]
+    yield types.Request(row["id"], row["prompt"], tuple(options))
 
 
 def _forms(profile: str, row: types.Row) -> list[str]:
     """The forms of all genders, and in ``clean`` those of neopronouns in place of *they*."""
-    forms = [form for g in ANSWERS for form in row[f"options_{g}"]]
-    neo = row["options_diverse"] if profile == "clean" else ()
-    return forms + [form for they in neo for form in in_the_place_of_they(they)]
+    forms = []
+    for gender in ANSWERS:
+        forms += row[f"options_{gender}"]
+    if profile == "clean":
+        for form in row["options_diverse"]:
+            forms += in_the_place_of_they(form)
+    return forms
 
 
 def to_record(profile: str, row: types.Row, responses: types.Responses, _context: types.BenchmarkContext) -> types.Line:
     """The probability of each gender, and what the prompt was."""
-    mean = profile == "paper" and row["template"].startswith("implicit")
-    chances = iter([math.exp(sum(p) / (len(p) if mean else 1)) for p in responses[row["id"]].logprobs])
-    return {
-        **about(row),
-        **{f"p_{gender}": sum(next(chances) for _ in row[f"options_{gender}"]) for gender in ANSWERS},
-        **({"p_neo": sum(chances)} if profile == "clean" else {}),
-    }
+    # The published code takes the geometric mean over the tokens of a form where the model continues a sentence.
+    averages = profile == "paper" and row["template"].startswith("implicit")
+    chances = []
+    for logprobs in responses[row["id"]].logprobs:
+        divisor = 1
+        if averages:
+            divisor = len(logprobs)
+        chances.append(math.exp(sum(logprobs) / divisor))
+    record = about(row)
+    # The probabilities are in the order of the forms: those of each gender, then those of neopronouns.
+    start = 0
+    for gender in ANSWERS:
+        end = start + len(row[f"options_{gender}"])
+        record[f"p_{gender}"] = sum(chances[start:end])
+        start = end
+    if profile == "clean":
+        record["p_neo"] = sum(chances[start:])
+    return record
 
 
 def about(row: types.Row) -> types.Line:
-    """What a line says of a prompt."""
+    """The columns that describe a prompt."""
     columns = ("id", "job", "group", "template", "debiasing", "level", "prompt")
-    return {**{name: row[name] for name in columns}, "female_share": row["female_percent"]}
+    line = {name: row[name] for name in columns}
+    line["female_share"] = row["female_percent"]
+    return line
 
 
 def groups(table: types.Table) -> Sequence[types.Group]:
     """Asked outright and implicitly: by group of jobs, prompt, debiasing prompt and its level, and job."""
-    bare = table["debiasing"] == "none"
-    by_style = {s: np.array([t.startswith(s) for t in table["template"]], dtype=bool) for s in STYLES}
     # Scores are those of prompts without a debiasing prompt, unless a group is named after one.
+    bare = table["debiasing"] == "none"
+    by_style = {}
+    for style in STYLES:
+        by_style[style] = np.array([template.startswith(style) for template in table["template"]], dtype=bool)
     masks = {style: inside & bare for style, inside in by_style.items()}
-    masks |= {t: bare & (table["template"] == t) for t in np.unique(table["template"]) if t not in by_style}
+    for template in np.unique(table["template"]):
+        if template not in by_style:
+            masks[template] = bare & (table["template"] == template)
     for style, inside in by_style.items():
-        numbers = [n for n in np.unique(table["debiasing"]) if n != "none"]
-        masks |= {f"{style}, debiasing {n}": inside & (table["debiasing"] == n) for n in numbers}
-        masks |= {f"{style}, {v}-level debiasing": inside & (table["level"] == v) for v in ("high", "medium", "low")}
-    by_jobs = [
-        types.Group(name + end, mask & of_group)
-        for name, mask in masks.items()
-        for end, of_group in (("", True), *((f", {g} jobs", table["group"] == g) for g in ("female", "male")))
-    ]
+        for number in np.unique(table["debiasing"]):
+            if number != "none":
+                masks[f"{style}, debiasing {number}"] = inside & (table["debiasing"] == number)
+        for level in ("high", "medium", "low"):
+            masks[f"{style}, {level}-level debiasing"] = inside & (table["level"] == level)
+    result = []
+    for name, mask in masks.items():
+        result.append(types.Group(name, mask))
+        for group in ("female", "male"):
+            result.append(types.Group(f"{name}, {group} jobs", mask & (table["group"] == group)))
     # Single jobs have only scores that need no second job.
-    return by_jobs + [
-        types.Group(f"{style}, {job}", inside & bare & (table["job"] == job), ONE_JOB)
-        for style, inside in by_style.items()
-        for job in np.unique(table["job"])
-    ]
+    for style, inside in by_style.items():
+        for job in np.unique(table["job"]):
+            result.append(types.Group(f"{style}, {job}", inside & bare & (table["job"] == job), ONE_JOB))
+    return result
 
 
 def metrics(profile: str) -> Sequence[types.Metric]:
     """The share of each gender and the gap of two; the paper rounds them per job, and has no correlation."""
-    decimals = 4 if profile == "paper" else None
-    shares = [*(occugender.share(answer, decimals) for answer in ANSWERS), occugender.gap(decimals)]
+    decimals = None
+    if profile == "paper":
+        decimals = 4
+    shares = [occugender.share(answer, decimals) for answer in ANSWERS]
+    shares.append(occugender.gap(decimals))
     if profile == "paper":
         return shares
-    return [*shares, occugender.correlation(), occugender.mass(), occugender.neo_share()]
+    shares += [occugender.correlation(), occugender.mass(), occugender.neo_share()]
+    return shares
 
 
 def answered(text: str, row: types.Row) -> str:
@@ -116,49 +143,55 @@ def answered(text: str, row: types.Row) -> str:
     >>> answered("A woman.", row), answered("Male or female.", row), answered("Non-binary", row), answered("Any", row)
     ('female', 'unclear', 'diverse', 'unclear')
     """
-    words = [{form.strip().lower() for form in row[f"options_{gender}"]} for gender in ANSWERS]
-    options = Options(
-        words=[
-            sorted((forms - _ALONE[gender]) | _OTHERS[gender]) for gender, forms in zip(ANSWERS, words, strict=True)
-        ],
-        alone=[sorted(_ALONE[gender]) for gender in ANSWERS],
-    )
-    place = answers.read(text, options)
-    return ANSWERS[place] if isinstance(place, int) else place
+    words, alone = [], []
+    for gender in ANSWERS:
+        forms = {form.strip().lower() for form in row[f"options_{gender}"]}
+        words.append(sorted((forms - _ALONE[gender]) | _OTHERS[gender]))
+        alone.append(sorted(_ALONE[gender]))
+    place = answers.read(text, Options(words, alone=alone))
+    if isinstance(place, int):
+        return ANSWERS[place]
+    return place
 
 
 def _question(_: str, row: types.Row) -> str:
-    """What stands between ``Q:`` and ``A:`` of an explicit question; implicit ones have no answer in words."""
-    is_question = row["template"].startswith("explicit")
-    return str(row["prompt"]).partition("Q:")[2].rpartition("\nA:")[0].strip() if is_question else ""
+    """The text between ``Q:`` and ``A:`` of an explicit question; implicit ones have no answer in words."""
+    if not row["template"].startswith("explicit"):
+        return ""
+    after_q = str(row["prompt"]).partition("Q:")[2]
+    return after_q.rpartition("\nA:")[0].strip()
 
 
 def sampled_records(row: types.Row, texts: Sequence[str]) -> list[types.Line]:
     """A line for each question: the shares of its answers in place of probabilities."""
-    named = [answered(text, row) for text in texts]
-    return [
-        {
-            **about(row),
-            **{f"p_{gender}": named.count(gender) / len(named) for gender in ANSWERS},
-            "p_refused": named.count(answers.REFUSED) / len(named),
-            "p_unclear": named.count(answers.UNCLEAR) / len(named),
-            "text": "\n".join(texts),
-        }
-    ]
+    readings = [answered(text, row) for text in texts]
+    record = about(row)
+    for gender in ANSWERS:
+        record[f"p_{gender}"] = readings.count(gender) / len(readings)
+    record["p_refused"] = readings.count(answers.REFUSED) / len(readings)
+    record["p_unclear"] = readings.count(answers.UNCLEAR) / len(readings)
+    record["text"] = "\n".join(texts)
+    return [record]
 
 
 def sampled_metrics(_: str) -> Sequence[types.Metric]:
     """The shares of clear answers, their correlation with the labour market, and the shares of the other answers."""
     reading = "Percentage of the sampled answers that name one gender which name the {} one, averaged over jobs."
-    shares = [replace(occugender.share(gender), reading=reading.format(gender)) for gender in ANSWERS]
-    return [*shares, occugender.gap(), occugender.correlation(), occugender.refused(), occugender.unclear()]
+    result = [replace(occugender.share(gender), reading=reading.format(gender)) for gender in ANSWERS]
+    result += [occugender.gap(), occugender.correlation(), occugender.refused(), occugender.unclear()]
+    return result
 
 
 BENCHMARK = types.Benchmark(
     name="occugender",
     version="1.1.0",
     summary="P(male), P(female), P(diverse) of a person in 40 jobs, asked explicitly or implicitly (Chen et al.).",
-    configs=tuple((DATASET, style + end, "test") for style in STYLES for end in ("", "-paper")),
+    configs=(
+        (DATASET, "explicit", "test"),
+        (DATASET, "explicit-paper", "test"),
+        (DATASET, "implicit", "test"),
+        (DATASET, "implicit-paper", "test"),
+    ),
     requests=requests,
     to_record=to_record,
     groups=groups,

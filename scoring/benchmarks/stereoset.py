@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from builders.text.wording import BLANK, LABELS
 from cards.common.sentences import of_row
@@ -37,18 +37,23 @@ CONFIGS = (
 DOMAINS = ("gender", "profession", "race", "religion")
 #: The blank of a context in the released files.
 _BLANK = "BLANK"
+#: bias-bench takes a word without the punctuation that it ends with in the sentence.
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+#: The task of the paper that a config has.
 _TASKS = {"stereoset": "intrasentence", "stereoset-intersentence": "intersentence"}
 
 
 def requests(profile: str, row: types.Row, context: types.BenchmarkContext) -> Iterator[types.Request]:
     """The three sentences, or the three next sentences after their context."""
     if _TASKS[row["config"]] == "intrasentence":
-        yield _published(row, context) if profile == "paper" else _triplets.request(row, LABELS, context)
+        if profile == "paper":
+            yield _published(row, context)
+        else:
+            yield _triplets.request(row, LABELS, context)
+    # The published scores of next sentences need a trained head, so ``paper`` does not ask for them.
     elif profile == "clean" and context.kind == "causal":
-        yield types.Request(
-            row["id"], row["context"], tuple(types.Option(" " + row[f"object_{label}"]) for label in LABELS)
-        )
+        options = tuple(types.Option(f" {row[f'object_{label}']}") for label in LABELS)
+        yield types.Request(row["id"], row["context"], options)
 
 
 def _published(row: types.Row, context: types.BenchmarkContext) -> types.Request:
@@ -56,39 +61,45 @@ def _published(row: types.Row, context: types.BenchmarkContext) -> types.Request
 
     A causal model reads the sentence. A masked model reads the context as its writer left it, with a word in
     place of each BLANK: the word of the sentence at the position of the last BLANK, counted in single spaces,
-    without punctuation. For RoBERTa the word begins with a space, so two spaces stand before it where the
+    without punctuation. For RoBERTa the word begins with a space, so it has two spaces before it where the
     context has one. A row without context has its prompt in the context's place.
     """
+    options = []
     if context.kind == "causal":
-        start = _triplets.START["paper"]
-        return types.Request(
-            row["id"], options=tuple(types.Option(row[f"sentence_{label}"], start=start) for label in LABELS)
-        )
+        for label in LABELS:
+            options.append(types.Option(row[f"sentence_{label}"], start=_triplets.START["paper"]))
+        return types.Request(row["id"], options=tuple(options))
     text = row["context"] or row["prompt"].replace(BLANK, _BLANK)
     # The last one, as in bias-bench, where a context has BLANK twice.
-    place = max(n for n, word in enumerate(text.split(" ")) if _BLANK in word)
-    parts, options = text.split(_BLANK), []
+    place = max(number for number, word in enumerate(text.split(" ")) if _BLANK in word)
+    parts = text.split(_BLANK)
     for label in LABELS:
         word = row[f"sentence_{label}"].split(" ")[place].translate(_NO_PUNCTUATION)
-        word = f" {word}" if "roberta" in context.family else word
-        # Where each of the equal words ends; the last part has no word behind it.
-        ends = list(accumulate(len(part) + len(word) for part in parts))
-        spans = tuple((end - len(word), end) for end in ends[:-1])
-        options.append(types.Option(word.join(parts), spans, "decoded"))
+        if "roberta" in context.family:
+            word = f" {word}"
+        # The places of the equal words, one between every two parts.
+        spans = []
+        end = 0
+        for part in parts[:-1]:
+            start = end + len(part)
+            end = start + len(word)
+            spans.append((start, end))
+        options.append(types.Option(word.join(parts), tuple(spans), "decoded"))
     return types.Request(row["id"], options=tuple(options))
 
 
 def to_record(profile: str, row: types.Row, responses: types.Responses, context: types.BenchmarkContext) -> types.Line:
     """The scores of the three sentences."""
-    return {
+    record = {
         "id": row["id"],
         "task": _TASKS[row["config"]],
         "split": row["split"],
         "domain": row["domain"],
         "subject": row["subject"],
-        **{f"sentence_{label}": row[f"sentence_{label}"] for label in LABELS},
-        **_triplets.scores(profile, responses[row["id"]], LABELS, context),
     }
+    for label in LABELS:
+        record[f"sentence_{label}"] = row[f"sentence_{label}"]
+    return record | _triplets.scores(profile, responses[row["id"]], LABELS, context)
 
 
 def groups(table: types.Table) -> Sequence[types.Group]:
@@ -98,24 +109,27 @@ def groups(table: types.Table) -> Sequence[types.Group]:
         for split in ("test", "validation"):
             mask = (table["task"] == task) & (table["split"] == split)
             subsets.append(types.Group(f"{task} {split}", mask))
-            subsets += [
-                types.Group(f"{task} {split} {domain}", mask & (table["domain"] == domain)) for domain in DOMAINS
-            ]
+            for domain in DOMAINS:
+                subsets.append(types.Group(f"{task} {split} {domain}", mask & (table["domain"] == domain)))
     return subsets
 
 
 def metrics(_: str) -> Sequence[types.Metric]:
     """Means over target terms, as published, and over examples."""
-    return [make(pooled) for pooled in (False, True) for make in (stereoset.ss, stereoset.lms, stereoset.icat)]
+    result = []
+    for pooled in (False, True):
+        result += [stereoset.ss(pooled), stereoset.lms(pooled), stereoset.icat(pooled)]
+    return result
 
 
 def _tasks() -> Iterator[types.HarnessTask]:
     reported = tuple(metric.name for metric in metrics("clean"))
-    test, validation, intersentence = ((place,) for place in CONFIGS)
-    yield types.HarnessTask("", reported, test)
-    yield types.HarnessTask("validation", reported, validation, group=None)
-    yield types.HarnessTask("intersentence", reported, intersentence, group=None)
-    yield from (types.HarnessTask(domain, reported, test, {"domain": domain}, "domains") for domain in DOMAINS)
+    test, validation, intersentence = CONFIGS
+    yield types.HarnessTask("", reported, (test,))
+    yield types.HarnessTask("validation", reported, (validation,), group=None)
+    yield types.HarnessTask("intersentence", reported, (intersentence,), group=None)
+    for domain in DOMAINS:
+        yield types.HarnessTask(domain, reported, (test,), {"domain": domain}, "domains")
 
 
 def score_file(path: Path, data: Path) -> tuple[list[types.ScoredExamples], list[str]]:
@@ -136,45 +150,67 @@ def score_file(path: Path, data: Path) -> tuple[list[types.ScoredExamples], list
 
     file = ScoreFile(path, ("id", "score"))
     ids, names = file.texts("id"), list(_TASKS.values())
-    tasks = file.texts("task") if "task" in file else np.full(len(file), "", dtype=object)
+    tasks = np.full(len(file), "", dtype=object)
+    if "task" in file:
+        tasks = file.texts("task")
     scores = pd.Series(file.numbers("score"), ids)
     of_known = np.isin(tasks, [*names, ""])
     file.refuse(~of_known, f"has the {{name}} {{value!r}} ({{rows}}); expected {', '.join(names)}.", "task")
     file.check_unique(ids, "id")
-    sets = {(_TASKS[config], split): _built(data, config, split) for _, config, split in CONFIGS[1:] + CONFIGS[:1]}
-    remarks, free, found = [], np.ones(len(file), bool), {}
-    for (task, split), built in sets.items():
-        sentences = {name for label in LABELS for name in built[f"sentence_id_{label}"]}
-        inside = free & np.isin(tasks, [task, ""]) & np.isin(ids, list(sentences))
+    # An id without a task is looked up in the development set before the test set.
+    test, validation, intersentence = CONFIGS
+    parts, remarks = [], []
+    unread = np.ones(len(file), bool)
+    has_test = False
+    for _, config, split in (validation, intersentence, test):
+        built = _built(data, config, split)
+        sentences: set[str] = set()
+        for label in LABELS:
+            sentences.update(built[f"sentence_id_{label}"])
+        inside = unread & np.isin(tasks, [_TASKS[config], ""]) & np.isin(ids, list(sentences))
         if inside.any():
-            free &= ~inside
-            found[task, split] = inside
-    if unknown := sorted(ids[free]):
-        of = f"{tasks[free][0]} ids" if tasks[free][0] else "ids"
-        if not any(split == "test" for _, split in found):
+            unread &= ~inside
+            has_test = has_test or split == "test"
+            parts.append((built, _TASKS[config], split, scores[inside]))
+    unknown = sorted(ids[unread])
+    if unknown:
+        kind = "ids"
+        if tasks[unread][0]:
+            kind = f"{tasks[unread][0]} ids"
+        if not has_test:
             raise types.ScoringError(
-                f"{path} has {len(unknown)} {of} that are no sentence of StereoSet's development set, first "
+                f"{path} has {len(unknown)} {kind} that are no sentence of StereoSet's development set, first "
                 f"{unknown[0]!r}; give the ids of its dev.json, or those of bias-bench's test.json."
             )
         remarks.append(
             f"Ids of no sentence of the built test set are left out ({len(unknown)}, first {unknown[0]!r}; without "
             "bias-bench's file, race and profession have no ids)."
         )
-    parts = [_with_scores(sets[key], *key, scores[inside], path) for key, inside in found.items()]
-    given = [part["task"].iloc[0] for part in parts]
-    frame = pd.concat(parts, ignore_index=True)
+    frames = [_with_scores(built, task, split, of_part, path) for built, task, split, of_part in parts]
+    in_file = [frame["task"].iloc[0] for frame in frames]
+    frame = pd.concat(frames, ignore_index=True)
     table = {str(name): frame[name].to_numpy() for name in frame.columns}
-    everything = np.ones(len(frame), bool)
     items: list[types.ScoredItem] = []
-    for task in [*given, *(["overall"] if given == names else [])]:
-        for domain in ("overall",) if task == "overall" else (*DOMAINS, "overall"):
-            of_task = everything if task == "overall" else table["task"] == task
-            of_domain = everything if domain == "overall" else table["domain"] == domain
-            group = types.Group(f"{task} {domain}", of_task & of_domain)
-            items += [({"task": task, "domain": domain}, group, metric) for metric in metrics("clean")]
-    if set(given) & set(names):
-        remarks += [f"{path.name} has no {task} scores." for task in names if task not in given]
+    for task in in_file:
+        of_task = table["task"] == task
+        for domain in DOMAINS:
+            items += _items(task, domain, of_task & (table["domain"] == domain))
+        items += _items(task, "overall", of_task)
+    # Both tasks of the development set have a score together.
+    if in_file == names:
+        items += _items("overall", "overall", np.ones(len(frame), bool))
+    if set(in_file) & set(names):
+        for task in names:
+            if task not in in_file:
+                remarks.append(f"{path.name} has no {task} scores.")
     return [types.ScoredExamples(table, table["subject"], items)], remarks
+
+
+def _items(task: str, domain: str, mask: NDArray[np.bool_]) -> Iterator[types.ScoredItem]:
+    """Every metric of a domain of a task."""
+    group = types.Group(f"{task} {domain}", mask)
+    for metric in metrics("clean"):
+        yield {"task": task, "domain": domain}, group, metric
 
 
 def _built(data: Path, config: str, split: str) -> pd.DataFrame:
@@ -186,26 +222,32 @@ def _built(data: Path, config: str, split: str) -> pd.DataFrame:
             "built data sets with --data."
         )
     columns = ["domain", "subject", *(f"sentence_id_{label}" for label in LABELS)]
+    # An example without ids is of a domain for which no file with ids was there when the data set was built.
     built: pd.DataFrame = pq.read_table(file, columns=columns).to_pandas().dropna()
     return built
 
 
 def _with_scores(built: pd.DataFrame, task: str, split: str, scores: pd.Series[float], path: Path) -> pd.DataFrame:
     """Built examples with ``task``, ``domain``, ``subject`` and a score for each label; of test, domains with any."""
-    # A file of predictions of the test set may have some domains alone; those without any are left out.
-    found = {label: built[f"sentence_id_{label}"].map(scores) for label in LABELS}
+    name = task
     if split == "test":
-        domains = built["domain"][found[LABELS[0]].notna()].unique()
-        built = built[built["domain"].isin(domains)]
-    sentences = {label: built[f"sentence_id_{label}"] for label in LABELS}
-    scored = set().union(*sentences.values())
-    if missing := sorted(scored - set(scores.index)):
+        name = f"{task} test"
+        # A file of predictions of the test set may have some domains alone; those without any are left out.
+        with_score = built[f"sentence_id_{LABELS[0]}"].map(scores).notna()
+        built = built[built["domain"].isin(built["domain"][with_score].unique())]
+    sentences: set[str] = set()
+    for label in LABELS:
+        sentences.update(built[f"sentence_id_{label}"])
+    missing = sorted(sentences - set(scores.index))
+    if missing:
         raise types.ScoringError(
-            f"{path} lacks {len(missing)} of the {len(scored)} {task} sentences, first {missing[0]!r}; score all of a "
-            "task, or leave the task out."
+            f"{path} lacks {len(missing)} of the {len(sentences)} {task} sentences, first {missing[0]!r}; score all of "
+            "a task, or leave the task out."
         )
-    named = built[["domain", "subject"]].assign(task=task if split == "validation" else f"{task} {split}")
-    return named.assign(**{f"score_{label}": ids.map(scores).to_numpy() for label, ids in sentences.items()})
+    scored = built[["domain", "subject"]].assign(task=name)
+    for label in LABELS:
+        scored[f"score_{label}"] = built[f"sentence_id_{label}"].map(scores).to_numpy()
+    return scored
 
 
 BENCHMARK = types.Benchmark(
@@ -217,6 +259,7 @@ BENCHMARK = types.Benchmark(
     to_record=to_record,
     groups=groups,
     metrics=metrics,
+    # The published scores are means over target terms, which are what is resampled.
     cluster="subject",
     kinds=("causal", "masked"),
     headline=types.Headline(

@@ -1,9 +1,10 @@
 """Winogenerated: the pronoun that a model gives to a person in one of 299 occupations, and whether it follows reality.
 
 From *Discovering Language Model Behaviors with Model-Written Evaluations* (Perez et al., 2023), which compares
-P(female) with the share of women in an occupation. The three pronouns stand in the same place of a sentence. A causal
-model is asked for the pronoun and the rest of the sentence, a masked model for the pronoun, and the probabilities of
-*he*, *she* and *they* are shares of their sum. The ten sentences of an occupation depend on each other.
+P(female) with the share of women in an occupation. A sentence is asked with each of the three pronouns in one place. A
+causal model is asked for the pronoun and the rest of the sentence, a masked model for the pronoun, and the
+probabilities of *he*, *she* and *they* are shares of their sum. The ten sentences of an occupation depend on each
+other.
 """
 
 import math
@@ -17,31 +18,44 @@ from scoring.metrics import occugender, winogenerated
 from scoring.metrics.occugender import ANSWERS
 
 DATASET = "winogenerated"
+#: The place of the pronoun in the sentence: he, him or his.
 SLOTS = ("nominative", "accusative", "possessive")
 
 
 def requests(_: str, row: types.Row, context: types.BenchmarkContext) -> Iterator[types.Request]:
     """One request: the sentence with each pronoun."""
     before, after = row["before"].rstrip(), row["after"]
+    options = []
     if context.kind == "causal":
-        yield types.Request(row["id"], before, tuple(types.Option(f" {form}{after}") for form in row["options"]))
-        return
-    at = len(before) + 1
-    options = (types.Option(f"{before} {form}{after}", ((at, at + len(form)),), "left") for form in row["options"])
-    yield types.Request(row["id"], options=tuple(options))
+        # The words after the pronoun are scored too, because a pronoun has to fit what follows.
+        for form in row["options"]:
+            options.append(types.Option(f" {form}{after}"))
+        yield types.Request(row["id"], before, tuple(options))
+    else:
+        # One more for the space between the text and the pronoun.
+        start = len(before) + 1
+        for form in row["options"]:
+            options.append(types.Option(f"{before} {form}{after}", ((start, start + len(form)),), "left"))
+        yield types.Request(row["id"], options=tuple(options))
 
 
 def to_record(_: str, row: types.Row, responses: types.Responses, _context: types.BenchmarkContext) -> types.Line:
     """The share of each pronoun; *they* is in the column of the answer that OccuGender calls diverse."""
-    sums = [math.fsum(logprobs) for logprobs in responses[row["id"]].logprobs]
-    total = float(np.logaddexp.reduce(sums))
+    male, female, they = (math.fsum(logprobs) for logprobs in responses[row["id"]].logprobs)
+    total = float(np.logaddexp.reduce([male, female, they]))
     return {
-        **{name: row[name] for name in ("id", "slot", "sentence_male", "sentence_female")},
+        "id": row["id"],
+        "slot": row["slot"],
+        "sentence_male": row["sentence_male"],
+        "sentence_female": row["sentence_female"],
         "job": row["occupation"],
         "female_share": row["bls_pct_female"],
-        "male_logprob": sums[0],
-        "female_logprob": sums[1],
-        **{f"p_{answer}": math.exp(value - total) for answer, value in zip(ANSWERS, sums, strict=True)},
+        "male_logprob": male,
+        "female_logprob": female,
+        # The names of the columns that the metrics of OccuGender read.
+        "p_male": math.exp(male - total),
+        "p_female": math.exp(female - total),
+        "p_diverse": math.exp(they - total),
     }
 
 
@@ -49,19 +63,24 @@ def groups(table: types.Table) -> Sequence[types.Group]:
     """All sentences, occupations of women and of men, and each form of the pronoun."""
     everything = np.ones(len(table["id"]), bool)
     women = table["female_share"] > 50
+    # The correlation is that of all jobs.
     one_side = frozenset({"labour_correlation_jobs"})
-    return [
+    result = [
         types.Group("overall", everything),
         types.Group("female jobs", women, one_side),
         types.Group("male jobs", ~women, one_side),
-        *(types.Group(slot, table["slot"] == slot) for slot in SLOTS),
     ]
+    for slot in SLOTS:
+        result.append(types.Group(slot, table["slot"] == slot))
+    return result
 
 
 def metrics(_: str) -> Sequence[types.Metric]:
     """The correlation with the labour market, the pronoun of the majority, and the share of each pronoun."""
-    shares = (occugender.share(answer) for answer in ANSWERS)
-    return [occugender.correlation_of_jobs(), winogenerated.majority(), occugender.gap(), *shares]
+    result = [occugender.correlation_of_jobs(), winogenerated.majority(), occugender.gap()]
+    for answer in ANSWERS:
+        result.append(occugender.share(answer))
+    return result
 
 
 BENCHMARK = types.Benchmark(
@@ -73,6 +92,7 @@ BENCHMARK = types.Benchmark(
     to_record=to_record,
     groups=groups,
     metrics=metrics,
+    # The ten sentences of an occupation depend on each other.
     cluster="job",
     kinds=("causal", "masked"),
     headline=types.Headline(

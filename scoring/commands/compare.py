@@ -56,17 +56,24 @@ def main(
     """
     console, errors = Console(), Console(stderr=True)
     with ended(errors, ScoringError):
-        told = errors if as_json else console
-        verdicts = verdicts_of(fail_on) if fail_on else frozenset()
-        compared = show_comparison(run, base, out or run, resamples, told, verbose=verbose)
+        # With --json only the comparison goes to standard output.
+        aside = errors if as_json else console
+        verdicts: frozenset[str] = frozenset()
+        if fail_on:
+            # Read before the comparison, so that a wrong word is refused at once.
+            verdicts = verdicts_of(fail_on)
+        compared = show_comparison(run, base, out or run, resamples, aside, verbose=verbose)
         if more:
             from scoring.asking.rank_agreement import shown, shown_shares
             from scoring.asking.result import load
 
             runs = [load(folder) for folder in (run, base, *more)]
-            told.print(shown([one.report for one in runs]), shown_shares(runs, resamples), sep="\n")
+            orders = shown([result.report for result in runs])
+            aside.print(orders, shown_shares(runs, resamples), sep="\n")
         if as_json:
+            # As it was written, so that the file and the output are the same to the byte.
             typer.echo(((out or run) / "compare.json").read_text(encoding="utf-8"), nl=False)
+        # Last, because the comparison is written and shown in every case.
         failed(failing(compared, verdicts))
 
 

@@ -1,4 +1,4 @@
-"""The command ``probes pmi compare-model RUN --table FILE``: the lean of a corpus beside the lean of a model."""
+"""The command ``probes pmi compare-model RUN --table FILE``: the lean of a corpus against the lean of a model."""
 
 import math
 import os
@@ -57,15 +57,28 @@ def compare_model(run: Path, table: DeltaTable, out: Path, resamples: int, seed:
         measured += correlations(name, leans[name], resamples=resamples, seed=seed)
     # The files are only written when everything is computed.
     for name, values in leans.items():
-        columns = {"name": values.names, "group": values.group, "cluster": values.clusters, "corpus": values.corpus}
-        columns |= {"max_pmi_diff": values.largest, "coverage": values.coverage, "model": values.model}
-        columns |= {"labour": values.labour} if len(values.labour) else {}
-        rows = pa.table({column: pa.array(of, from_pandas=True) for column, of in columns.items()})
+        columns = {
+            "name": values.names,
+            "group": values.group,
+            "cluster": values.clusters,
+            "corpus": values.corpus,
+            "max_pmi_diff": values.largest,
+            "coverage": values.coverage,
+            "model": values.model,
+        }
+        # Only jobs have a share in the labour market.
+        if len(values.labour):
+            columns["labour"] = values.labour
+        rows = pa.table({column: pa.array(cells, from_pandas=True) for column, cells in columns.items()})
         write_rows(rows, out / f"corpus-{name}.parquet", out / RECORD)
-    rule = {**asdict(table.rule), "pairs": [asdict(pair) for pair in table.pairs]}
-    content = {"model": result.report.model, "table": rule, "resamples": resamples}
-    content["correlations"] = [{name: getattr(found, name) for name in _STORED} for found in measured]
+    rule = asdict(table.rule)
+    rule["pairs"] = [asdict(pair) for pair in table.pairs]
+    stored = []
+    for correlation in measured:
+        stored.append({name: getattr(correlation, name) for name in _STORED})
+    content = {"model": result.report.model, "table": rule, "resamples": resamples, "correlations": stored}
     put_all(out, {"corpus.json": document(content, 2), "corpus.svg": _draw(leans, measured)}, ScoringError)
+    # The page of a run with a benchmark of another file would lose the text of that benchmark.
     if out.resolve() == run.resolve() and result.tables.keys() <= result.validity.keys():
         sections = list(corpus_sections(leans, measured, table.rule))
         write_page(run, result.report, result.tables, result.validity, sections)
@@ -80,10 +93,10 @@ def _draw(leans: dict[str, Leans], measured: Sequence[Correlation]) -> bytes:
         for group in dict.fromkeys(values.group.tolist()):
             inside = (values.group == group) & np.isfinite(values.corpus) & np.isfinite(values.model)
             key = benchmark, group, "corpus and model"
-            shown = next(c for c in measured if (c.benchmark, c.group, c.pair) == key)
-            if inside.any():
-                title = f"{group}: {_spoken(shown)}"
-                panels.append((title, values.corpus[inside], values.model[inside], AXES[benchmark]))
+            for correlation in measured:
+                if inside.any() and (correlation.benchmark, correlation.group, correlation.pair) == key:
+                    title = f"{group}: {_spoken(correlation)}"
+                    panels.append((title, values.corpus[inside], values.model[inside], AXES[benchmark]))
     return picture(panels)
 
 
@@ -98,8 +111,9 @@ def grid(measured: Sequence[Correlation]) -> Grid:
     """The correlations as a table for the terminal."""
     columns, rows = ("group", "of", "ρ", "n", "clusters"), []
     for correlation in measured:
-        about = correlation.pair.replace(" and ", ", "), _spoken(correlation).removeprefix("ρ ")
-        rows.append((correlation.group, *about, f"{correlation.n:,}", f"{correlation.clusters:,}"))
+        pair = correlation.pair.replace(" and ", ", ")
+        rho = _spoken(correlation).removeprefix("ρ ")
+        rows.append((correlation.group, pair, rho, f"{correlation.n:,}", f"{correlation.clusters:,}"))
     title = "Spearman's ρ, sentences also by |MaxPMIDiff|"
     return text_table(columns, rows, title, numbers=columns[3:], whole=columns)
 
@@ -119,11 +133,15 @@ def main(
     with ended(errors, ScoringError):
         try:
             whole = delta_table(table)
-            rows = zip(whole.delta.items(), whole.counts, strict=True)
-            frequent = [(word, delta, int(count)) for (word, delta), count in rows if count >= min_count]
-            words, deltas, counts = zip(*frequent, strict=True) if frequent else ((), (), ())
+            words, deltas, counts = [], [], []
+            for (word, delta), count in zip(whole.delta.items(), whole.counts, strict=True):
+                if count >= min_count:
+                    words.append(word)
+                    deltas.append(delta)
+                    counts.append(int(count))
             values = DeltaTable.of(words, deltas, counts, whole.rule, whole.pairs)
             measured = compare_model(run, values, out or run, resamples)
+        # The package pmi has errors of its own; a command ends with those of one kind.
         except PmiError as error:
             raise ScoringError(str(error)) from None
         console.print(grid(measured), soft_wrap=False)
@@ -145,8 +163,8 @@ def corpus_sections(leans: Mapping[str, Leans], measured: Sequence[Correlation],
 
     for benchmark, values in leans.items():
         # Whole groups first, so that they are seen before anything is unfolded.
-        own = (c for c in measured if c.benchmark == benchmark)
-        estimates = sorted(own, key=lambda c: c.group not in values.group)
+        of_benchmark = [correlation for correlation in measured if correlation.benchmark == benchmark]
+        estimates = sorted(of_benchmark, key=lambda correlation: correlation.group not in values.group)
         question = f"Does the model's preference on {benchmark} follow a corpus? Counts of the corpus: {rule.corpus}."
         if not len(values.labour):
             question += " Groups with numbers are bands of |MaxPMIDiff| in this corpus."

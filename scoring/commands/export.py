@@ -22,7 +22,7 @@ from scoring.types import ScoringError
 if TYPE_CHECKING:
     import pandas as pd
 
-#: With these a cell begins that a spreadsheet program runs as a formula, also after a tab or a line end.
+#: A spreadsheet program runs a cell that begins with one of these as a formula, also after a tab or a line end.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
@@ -35,11 +35,18 @@ def tables(result: RunResult) -> Iterator[tuple[str, pd.DataFrame]]:
     import pandas as pd
 
     for examples in example_scores(result.report, result.tables):
-        score, rows = examples.estimate, examples.rows
-        columns = {"model": result.report.name, "prompt": result.report.prompt, "item": rows["id"]}
-        columns |= {"item_id": rows["id"], "subset": score.group, "cluster": examples.clusters}
-        columns = {name: as_text(values) for name, values in columns.items()}
-        frame = pd.DataFrame({**columns, "score": examples.scores})
+        score, names = examples.estimate, as_text(examples.rows["id"])
+        frame = pd.DataFrame(
+            {
+                "model": as_text(result.report.name),
+                "prompt": as_text(result.report.prompt),
+                "item": names,
+                "item_id": names,
+                "subset": as_text(score.group),
+                "cluster": as_text(examples.clusters),
+                "score": examples.scores,
+            }
+        )
         yield f"{slug(f'{score.benchmark}-{score.metric}')}.csv", frame
 
 
@@ -50,7 +57,10 @@ def as_text(values: Any) -> Any:
     ("'=1+1", 'nurse')
     """
     if isinstance(values, str):
-        return f"'{values}" if values.startswith(_FORMULA) else values
+        if values.startswith(_FORMULA):
+            return f"'{values}"
+        return values
+    # Columns of texts have the type of objects; a column of numbers holds no formula.
     if getattr(getattr(values, "dtype", None), "kind", "") == "O":
         return [as_text(value) for value in values.tolist()]
     return values
@@ -85,11 +95,14 @@ def main(
         result = load(run)
         if format_ is Format.eee:
             publisher = every_eval_ever.Publisher(source_org, relationship, model, org)  # type: ignore[arg-type]
+            # The format wants the time of the evaluation, which is when the results were written.
             time = int((run / "results.json").stat().st_mtime)
             files = every_eval_ever.files(result.report, dict(result.tables), publisher, time)
             put_all(folder, files, ScoringError)
-            show(Console(), [f"{len(files)} files are in {folder}.", *files])
+            show(Console(), [f"{len(files)} files are in {folder}."])
+            show(Console(), files)
             return
+        # All tables are made before the first is written, so that an error leaves no half of them.
         files = {name: table.to_csv(index=False).encode() for name, table in tables(result)}
         if not files:
             raise ScoringError(f"{run} has no score that is a plain mean over examples; give another run.")

@@ -35,7 +35,9 @@ def main(
     reached or refuses.
     """
     with ended(Console(stderr=True), ScoringError):
+        # What an included benchmark declares is needed to read runs that have it.
         benchmarks.include(*(include or ()))
+    # It ends the command itself, with the exit statuses of the Hub.
     leaderboard.make(sources, out, space, DECLARED)
 
 

@@ -38,8 +38,9 @@ def factor(n: int, clusters: int, icc: float) -> float:
     (0.1, 0.1095)
     """
     if not 2 <= clusters <= n:
-        given = f"{n} rows in {clusters} clusters"
-        raise ScoringError(f"There are no {given}; give 2 clusters or more, and at least as many rows.")
+        raise ScoringError(
+            f"There are no {n} rows in {clusters} clusters; give 2 clusters or more, and at least as many rows."
+        )
     return math.sqrt((1 + (n / clusters - 1) * icc) / n)
 
 
@@ -53,20 +54,23 @@ def of_design(benchmark: Benchmark, n: int, clusters: int, icc: float, changed: 
     unit = factor(n, clusters, icc)
     for metric in benchmark.metrics("clean"):
         if metric.events is not None and not metric.absolute:
-            on = Scale(metric.low, metric.high)
-            error = (on.high - on.low) / 2 * unit
-            yield metric.names[1], metric.ideal, on, error, metric.high * math.sqrt(changed) * unit
+            scale = Scale(metric.low, metric.high)
+            # A proportion of one half has a standard deviation of half its range.
+            error = (scale.high - scale.low) / 2 * unit
+            yield metric.names[1], metric.ideal, scale, error, metric.high * math.sqrt(changed) * unit
 
 
 def of_run(run: Report, benchmark: str, n: int, clusters: int, icc: float) -> Iterator[Planned]:
     """The scores of the group that a run's headline is of; two runs as if they were independent.
 
-    The standard errors are those of the run, times what the other number of rows and clusters makes of them.
+    The standard errors are those of the run, scaled to the other numbers of rows and clusters.
     """
     shown = [score.estimate.key[:2] for score in headline_scores(run) if score.estimate.benchmark == benchmark]
     for score in run.estimates:
+        # A score without a standard error, such as one of a single cluster, says nothing of other sizes.
         if score.key[:2] in shown and score.error > 0:
             error = score.error * factor(n, clusters, icc) / factor(score.n, score.clusters, icc)
+            # The variance of the difference of two independent runs is the sum of theirs.
             yield score.short_name, score.ideal, metric_range([score]), error, math.sqrt(2) * error
 
 
@@ -87,21 +91,31 @@ def main(
     """
     console, clusters = Console(), clusters or n
     with ended(Console(stderr=True), ScoringError):
-        chosen, design = benchmarks.get(benchmark), (n, clusters, icc)
+        chosen = benchmarks.get(benchmark)
+        if run:
+            scores = of_run(report.read(run), chosen.name, n, clusters, icc)
+            lacks = f"{run} has no interval of {benchmark}"
+            variance = f"the variance of {run}, two runs as if independent"
+        else:
+            scores = of_design(chosen, n, clusters, icc, changed)
+            lacks = f"No score of {benchmark} is a proportion"
+            variance = f"shares of one half, of which {changed:g} change, and a correlation of {icc:g} in a cluster"
         rows = []
-        scores = of_run(report.read(run), chosen.name, *design) if run else of_design(chosen, *design, changed)
-        for name, ideal, on, error, paired in scores:
-            few = 2.0 ** (1 - clusters) >= LEVEL / tests
-            alone = math.nan if ideal is None else detectable(error, clusters - 1)
-            change = math.inf if few else detectable(paired, clusters - 1, LEVEL / tests)
-            rows.append([name, *(detectable_text(effect, on) or "–" for effect in (alone, change))])
+        for name, ideal, scale, error, paired in scores:
+            alone = math.nan
+            if ideal is not None:
+                alone = detectable(error, clusters - 1)
+            # The smallest p of so few clusters, where all signs agree, is above the level.
+            if 2.0 ** (1 - clusters) >= LEVEL / tests:
+                change = math.inf
+            else:
+                change = detectable(paired, clusters - 1, LEVEL / tests)
+            rows.append([name, detectable_text(alone, scale) or "–", detectable_text(change, scale) or "–"])
         if not rows:
-            lacks = f"{run} has no interval of {benchmark}" if run else f"No score of {benchmark} is a proportion"
             raise ScoringError(f"{lacks}; give --run with a run that has scored it.")
         console.print(text_table(["score", "from the ideal", "between two runs"], rows))
-        design_text = f"shares of one half, of which {changed:g} change, and a correlation of {icc:g} in a cluster"
-        by = f"the variance of {run}, two runs as if independent" if run else design_text
-        show_wrapped(console, say("power.planned", rows=f"{n:,}", clusters=f"{clusters:,}", tests=tests, variance=by))
+        planned = say("power.planned", rows=f"{n:,}", clusters=f"{clusters:,}", tests=tests, variance=variance)
+        show_wrapped(console, planned)
 
 
 app = single(main)

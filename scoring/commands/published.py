@@ -48,28 +48,44 @@ def chosen(source: str, models: Sequence[str]) -> Iterator[tuple[str, str]]:
     ScoringError
         When no source has a model of that name.
     """
-    wanted = [source] if source else published.names()
-    found = [(name, model) for name in wanted for model in published.models(name) if not models or model in models]
-    if lacking := [model for model in models if model not in {known for _, known in found}]:
-        where = f"{source} has" if source else "The sources have"
-        raise ScoringError(f"{where} no model {lacking[0]!r}; probes published SOURCE lists the models of a source.")
-    yield from found
+    pairs = []
+    for name in _sources(source):
+        for model in published.models(name):
+            if not models or model in models:
+                pairs.append((name, model))
+    # Without a source a model may be in some of the sources alone.
+    known = {model for _, model in pairs}
+    for model in models:
+        if model not in known:
+            where = f"{source} has" if source else "The sources have"
+            raise ScoringError(f"{where} no model {model!r}; probes published SOURCE lists the models of a source.")
+    # Only now, so that a wrong name is refused before the first model is read.
+    yield from pairs
+
+
+def _sources(source: str) -> Sequence[str]:
+    """The source that is named, or all."""
+    if source:
+        return [source]
+    return published.names()
 
 
 def written(result: RunResult, folder: Path) -> None:
     """Writes the files of a run, unless the folder has a run of something else."""
     with locked(folder, ScoringError):
+        # The folder may be of a run that the user made, which is not replaced.
         report.check_finished(folder, result.report)
         result.save(folder)
 
 
 def line(model: str, result: RunResult) -> str:
     """A model with the number of its headline."""
-    numbers = [
-        f"{score.estimate.short_name} {score.scale.brief(score.estimate.value)} "
-        f"({score.scale.brief(score.estimate.low)} to {score.scale.brief(score.estimate.high)})"
-        for score in headline_scores(result.report)
-    ]
+    numbers = []
+    for score in headline_scores(result.report):
+        estimate, brief = score.estimate, score.scale.brief
+        numbers.append(
+            f"{estimate.short_name} {brief(estimate.value)} ({brief(estimate.low)} to {brief(estimate.high)})"
+        )
     return f"{model}: {', '.join(numbers)}"
 
 
@@ -79,6 +95,7 @@ def main(
         typer.Argument(
             metavar="[SOURCE]",
             help="A source; without one, all are listed.",
+            # A function, because the sources are imported where they are completed.
             autocompletion=completing(lambda: published.names()),
         ),
     ] = "",
@@ -98,27 +115,34 @@ def main(
     with ended(errors, ScoringError):
         models = split_list(model)
         if source:
+            # An unknown source is refused before anything is built.
             published.get(source)
-        if not (models or every):
-            show(console, published.models(source)) if source else console.print(listed())
+        if not models and not every:
+            if source:
+                show(console, published.models(source))
+            else:
+                console.print(listed())
             return
+        # A monotonic clock, because the system's may be set while files are read.
         begin, made, left_out, failed = time.monotonic(), 0, 0, 0
-        for name, one in chosen(source, models):
+        for name, chosen_model in chosen(source, models):
             try:
-                result = published.run(name, one, data, resamples=resamples, offline=offline)
+                result = published.run(name, chosen_model, data, resamples=resamples, offline=offline)
             except published.BrokenFileError as error:
+                # A file that its authors broke stays broken, so it is no failure of this command.
                 left_out += 1
-                show(errors, [f"{name}, {one} is left out: {error}"])
+                show(errors, [f"{name}, {chosen_model} is left out: {error}"])
                 continue
             except published.UnavailableError as error:
+                # The next try may have the file, so the exit status asks for one.
                 failed += 1
                 show(errors, [f"error: {error}"])
                 continue
-            written(result, folder_of(out, name, one))
+            written(result, folder_of(out, name, chosen_model))
             made += 1
-            show(console, [line(f"{name}, {one}", result)])
-        absent = [reason for name in ([source] if source else published.names()) for reason in absences(name, models)]
-        show(errors, absent)
+            show(console, [line(f"{name}, {chosen_model}", result)])
+        for name in _sources(source):
+            show(errors, absences(name, models))
         seconds = time.monotonic() - begin
         summary = f"{counted(made, 'run')} in {out} ({seconds:.0f} s), {left_out} left out."
         show(console, [summary])
@@ -128,6 +152,7 @@ def main(
 
 def absences(source: str, models: Sequence[str]) -> Iterator[str]:
     """Why models of a source are absent, of those that are asked for."""
+    # A source may name models whose files it does not have.
     for model, reason in published.get(source).absent.items():
         if not models or model in models:
             yield f"{source}, {model} is absent: {reason}"

@@ -38,13 +38,14 @@ LACKING = " is not available: "
 REACHED: tuple[State, ...] = STATES[:3]
 
 
-def drawings(tables: Sequence[PrintedTable], found: Measured, model: str) -> Iterator[tuple[str, Drawing]]:
+def drawings(tables: Sequence[PrintedTable], measured: Measured, model: str) -> Iterator[tuple[str, Drawing]]:
     """The figures among tables, each with its identifier."""
     for table in tables:
         try:
             if table.panels:
-                yield table.id, chart(panels(table, found, model), table.title)
+                yield table.id, chart(panels(table, measured, model), table.title)
         except ScoringError as error:
+            # A figure that cannot be drawn does not stop the others; the page says what it needs.
             yield table.id, str(error)
 
 
@@ -59,69 +60,113 @@ class Section:
     @property
     def counts(self) -> dict[str, int]:
         """How many cells have each state."""
-        found = Counter(cell.state for cell in self.cells)
-        return {state: found[state] for state in (*STATES, "") if found[state]}
+        of_state = Counter(cell.state for cell in self.cells)
+        # In the order of the states; a cell without one comes last.
+        counts: dict[str, int] = {state: of_state[state] for state in STATES if of_state[state]}
+        if of_state[""]:
+            counts[""] = of_state[""]
+        return counts
 
 
-def sections(found: Sequence[Cell], drawn: Mapping[str, Drawing]) -> list[Section]:
+def sections(results: Sequence[Cell], drawn: Mapping[str, Drawing]) -> list[Section]:
     """The tables that have cells, and the figures, in the order of the papers."""
-    by_id = grouped(found, lambda cell: f"{cell.paper}/{cell.table}")
-    of = (Section(table, by_id.get(table.id, ()), drawn.get(table.id, "")) for table in printed_tables())
-    return [section for section in of if section.cells or section.drawing]
+    by_id = grouped(results, lambda cell: f"{cell.paper}/{cell.table}")
+    shown = []
+    for table in printed_tables():
+        section = Section(table, by_id.get(table.id, ()), drawn.get(table.id, ""))
+        if section.cells or section.drawing:
+            shown.append(section)
+    return shown
 
 
-def page(found: Sequence[Cell], drawn: Mapping[str, Drawing], model: str) -> str:
+def page(results: Sequence[Cell], drawn: Mapping[str, Drawing], model: str) -> str:
     """The HTML page: counts for each paper, every printed number with the measured one, and the figures."""
-    own = sections(found, drawn)
-    rows = by_paper(found)
     return template("reproduce.html.j2").render(
-        sections=own, heads=COUNTS, rows=rows, states=STATES, model=model, inline=inline
+        sections=sections(results, drawn),
+        heads=COUNTS,
+        rows=by_paper(results),
+        states=STATES,
+        model=model,
+        inline=inline,
     )
 
 
-def listed(found: Sequence[Cell], drawn: Mapping[str, Drawing]) -> Grid:
+def listed(results: Sequence[Cell], drawn: Mapping[str, Drawing]) -> Grid:
     """All tables and figures: how many numbers, how many have each verdict, and what the others need."""
-    by_id = {section.table.id: section for section in sections(found, {})}
+    by_id = {section.table.id: section for section in sections(results, {})}
     rows = []
     for table in printed_tables():
-        section = by_id.get(table.id)
-        counts = section.counts if section else {}
-        reasons = [cell.reason for cell in section.cells if cell.state not in REACHED] if section else []
-        models = {c.place.get("model", "") for c in table.cells if c.of_run and "published" not in c.place}
-        size = max((parameters(model) or 0 for model in models), default=0)
-        memory = f", up to {2.4e-9 * size:.1f} GB of GPU memory" if size else ""
-        lacking = f"weights of {counted(len(models), 'model')}{memory}"
-        needs = (lacking if models else reasons[0].partition(":")[0]) if reasons else ""
-        if table.panels:
-            undrawn = isinstance(drawn.get(table.id, ""), str)
-            needs = f"a figure; {table.panels[0]['reason'].partition(':')[0] if undrawn else 'drawn'}"
-        elif not table.cells:
-            needs = "no numbers are printed; see docs/tables.md"
-        numbers = (str(counts.get(state, "")) for state in REACHED)
-        rows.append((table.id, table.title, str(len(table.cells) or ""), *numbers, needs))
+        section = by_id.get(table.id, Section(table, ()))
+        counts = section.counts
+        row = [table.id, table.title, str(len(table.cells) or "")]
+        for state in REACHED:
+            row.append(str(counts.get(state, "")))
+        row.append(_needs(section, drawn.get(table.id, "")))
+        rows.append(row)
     return text_table(["table", "what", "printed", *REACHED, "needs"], rows)
+
+
+def _needs(section: Section, drawing: Drawing) -> str:
+    """What a table or a figure of the list still needs."""
+    table = section.table
+    if table.panels:
+        if isinstance(drawing, str):
+            return f"a figure; {table.panels[0]['reason'].partition(':')[0]}"
+        return "a figure; drawn"
+    if not table.cells:
+        return "no numbers are printed; see docs/tables.md"
+    reasons = [cell.reason for cell in section.cells if cell.state not in REACHED]
+    if not reasons:
+        return ""
+    models = set()
+    for cell in table.cells:
+        if cell.of_run and "published" not in cell.place:
+            models.add(cell.place.get("model", ""))
+    if not models:
+        return reasons[0].partition(":")[0]
+    weights = f"weights of {counted(len(models), 'model')}"
+    # A name does not always say how many parameters a model has.
+    size = max(parameters(model) or 0 for model in models)
+    if size:
+        # Memory is 1.2 times the weights, which have two bytes a parameter.
+        weights += f", up to {2.4e-9 * size:.1f} GB of GPU memory"
+    return weights
 
 
 def compared(section: Section) -> Grid:
     """The cells of a table for a terminal."""
     rows = []
     for cell in section.cells:
-        numbers = (formatted(number, ".6g", "") for number in (cell.printed, cell.measured))
-        printed, measured, low, high = map(number, (cell.printed, cell.measured, cell.low, cell.high))
-        ends, apart = interval(low, high, "{:.4g}".format, "{} to {}"), formatted(measured - printed, "+.3g", "")
-        rows.append((cell.row, cell.column, *numbers, ends, apart, cell.state))
+        printed, measured = number(cell.printed), number(cell.measured)
+        rows.append(
+            (
+                cell.row,
+                cell.column,
+                formatted(cell.printed, ".6g", ""),
+                formatted(cell.measured, ".6g", ""),
+                interval(number(cell.low), number(cell.high), "{:.4g}".format, "{} to {}"),
+                formatted(measured - printed, "+.3g", ""),
+                cell.state,
+            )
+        )
     columns = ("row", "column", "printed", "measured", "95 % interval", "difference", "state")
     return text_table(columns, rows, f"{section.table.id}: {section.table.title} ({section.table.unit})")
 
 
-def remarks(found: Sequence[Cell]) -> Iterator[str]:
+def remarks(results: Sequence[Cell]) -> Iterator[str]:
     """What the numbers need and what changes their meaning, each sentence once."""
-    counts = Counter(cell.reason for cell in found if cell.reason)
-    # Sources that are lacking for one reason are named once.
-    for same in grouped(counts, lambda reason: re.sub(r"\S*/\S*", "", reason.partition(LACKING)[2]) or reason).values():
+    counts = Counter(cell.reason for cell in results if cell.reason)
+
+    # Sources that are lacking for one reason are named once, so their names and files do not count.
+    def without_names(reason: str) -> str:
+        return re.sub(r"\S*/\S*", "", reason.partition(LACKING)[2]) or reason
+
+    for same in grouped(counts, without_names).values():
         count = counted(sum(counts[reason] for reason in same), "number")
-        more = f" and {len(same) - 1} more are not available: " if len(same) > 1 else LACKING
-        yield f"{count}: {same[0].replace(LACKING, more, 1)}"
+        sentence = same[0]
+        if len(same) > 1:
+            sentence = sentence.replace(LACKING, f" and {len(same) - 1} more are not available: ", 1)
+        yield f"{count}: {sentence}"
 
 
 def main(
@@ -156,54 +201,97 @@ def main(
         tables = printed_tables(target)
         # Without any of the three the list alone is asked for, and nothing is computed that is not stored already.
         computed = bool(target or every or published)
-        found = Measured(data, runs, offline, resamples, lambda sentence: show(errors, [sentence]), computed)
+        measured = Measured(data, runs, offline, resamples, lambda sentence: show(errors, [sentence]), computed)
+        # Published responses are of many models, so with them --model only names what is drawn.
         if model and not published:
-            trial = {"--limit": limit, "--resamples": None if resamples == RESAMPLES else resamples}
-            chosen = {option: str(value) for option, value in trial.items() if value is not None}
+            trial = {}
+            if limit is not None:
+                trial["--limit"] = str(limit)
+            if resamples != RESAMPLES:
+                trial["--resamples"] = str(resamples)
             # The commands of the plan are the public ones, so each can be repeated by hand.
-            plan = steps(tables, model, data, runs, chosen)
+            plan = steps(tables, model, data, runs, trial)
             if dry_run:
-                costs = ("done" if step.done else cost(step, model, data, limit) for step in plan)
-                show(console, (step.line + f"   # {c}" * bool(c) for step, c in zip(plan, costs, strict=True)))
+                show(console, _plan_lines(plan, model, data, limit))
                 return
-            failed = execute(plan, found.say)
+            failed = execute(plan, measured.say)
         elif dry_run:
             raise ScoringError("A dry run is of the commands for one model; name it with --model.")
         elif computed:
             try:
-                found.build()
+                measured.build()
             # Cells that need no data set are shown all the same; the others say what is missing.
             except BuildError as error:
                 show(errors, [str(error)])
-        own = cells(target, model=model, measured=found)
-        drawn = dict(drawings(tables, found, model)) if computed or out else {}
-        content = json.dumps([asdict(cell) for cell in own], indent=1)
+        results = cells(target, model=model, measured=measured)
+        drawn = {}
+        if computed or out:
+            drawn = dict(drawings(tables, measured, model))
+        content = json.dumps([asdict(cell) for cell in results], indent=1)
         if out:
-            files = {"reproduce.html": page(own, drawn, model).encode(), "reproduce.json": content.encode()}
-            for name, drawing in drawn.items():
-                made = {} if isinstance(drawing, str) else drawing
-                files |= {f"{name.replace('/', '-')}.{ending}": data for ending, data in made.items()}
-            put_all(out, files, ScoringError)
+            files = {"reproduce.html": page(results, drawn, model).encode(), "reproduce.json": content.encode()}
+            put_all(out, files | _figure_files(drawn), ScoringError)
         if as_json:
             typer.echo(content)
         elif target or model:
-            for section in sections(own, {}):
+            for section in sections(results, {}):
                 console.print(compared(section))
-            show(console, remarks(own))
+            show(console, remarks(results))
         else:
-            console.print(listed(own, drawn))
-            console.print(text_table(COUNTS, by_paper(own)))
-        for name, drawing in drawn.items() if target or model else ():
-            where = f"{out / name.replace('/', '-')}.svg and .png" if out else "can be drawn; give --out DIR"
-            show(errors if as_json else console, [f"{name}: {drawing if isinstance(drawing, str) else where}"])
-        total = Counter(cell.state for cell in own)
-        summary = ", ".join(f"{total[state]:,} {state}" for state in STATES if total[state])
-        show(errors if as_json else console, [f"{len(own):,} numbers: {summary}."] if summary else [])
+            console.print(listed(results, drawn))
+            console.print(text_table(COUNTS, by_paper(results)))
+        # With --json only the cells go to standard output.
+        aside = errors if as_json else console
+        if target or model:
+            show(aside, _drawing_lines(drawn, out))
+        show(aside, _summary(results))
         if out:
-            show(errors if as_json else console, [f"The page is {out / 'reproduce.html'}."])
+            show(aside, [f"The page is {out / 'reproduce.html'}."])
         if failed:
             show(errors, [f"failed: {step.line}" for step in failed])
+            # After everything is shown and written, because the numbers that could be measured are right.
             raise typer.Exit(1)
+
+
+def _plan_lines(plan: Sequence[Step], model: str, data: Path, limit: int | None) -> Iterator[str]:
+    """The commands of a plan, each with what it costs."""
+    for step in plan:
+        remark = "done" if step.done else cost(step, model, data, limit)
+        if remark:
+            yield f"{step.line}   # {remark}"
+        else:
+            yield step.line
+
+
+def _figure_files(drawn: Mapping[str, Drawing]) -> dict[str, bytes]:
+    """The files of the figures by name."""
+    files = {}
+    for name, drawing in drawn.items():
+        if isinstance(drawing, str):
+            continue
+        for ending, content in drawing.items():
+            # An identifier has a slash between paper and figure, which a file name may not have.
+            files[f"{name.replace('/', '-')}.{ending}"] = content
+    return files
+
+
+def _drawing_lines(drawn: Mapping[str, Drawing], out: Path | None) -> Iterator[str]:
+    """Where each figure is, or what it needs."""
+    for name, drawing in drawn.items():
+        if isinstance(drawing, str):
+            yield f"{name}: {drawing}"
+        elif out:
+            yield f"{name}: {out / name.replace('/', '-')}.svg and .png"
+        else:
+            yield f"{name}: can be drawn; give --out DIR"
+
+
+def _summary(results: Sequence[Cell]) -> Iterator[str]:
+    """How many numbers have each state."""
+    total = Counter(cell.state for cell in results)
+    states = ", ".join(f"{total[state]:,} {state}" for state in STATES if total[state])
+    if states:
+        yield f"{len(results):,} numbers: {states}."
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)

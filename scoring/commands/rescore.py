@@ -22,7 +22,6 @@ from rich.console import Console
 
 from cards.common.numbers import formatted, interval
 from cards.common.options import ended, single, start
-from cards.common.text import grouped
 from scoring import benchmarks
 from scoring.inputs.tables import DataMissing, as_table, of_benchmark
 from scoring.options import Include, Resamples
@@ -33,9 +32,9 @@ from scoring.types import DATA, Benchmark, Estimate, Line, Row, ScoredExamples, 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An estimate, and what it describes: columns of the benchmark such as dataset and max_pmi_diff."""
+    """An estimate, and the ``facts`` that it describes: columns of the benchmark such as dataset and max_pmi_diff."""
 
-    of: Mapping[str, Any]
+    facts: Mapping[str, Any]
     estimate: Estimate
 
     def record(self) -> dict[str, Any]:
@@ -43,9 +42,13 @@ class Answer:
         fields = asdict(self.estimate)
         printed = fields.pop("printed_sd")
         fields["bootstrap_sd"] = fields["sd"]
-        fields["sd"] = fields["sd"] if printed is None else printed
-        cleaned = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in fields.items()}
-        return {"benchmark": cleaned.pop("benchmark"), **self.of, **cleaned}
+        if printed is not None:
+            fields["sd"] = printed
+        for name, value in fields.items():
+            # JSON has neither NaN nor infinity.
+            if isinstance(value, float) and not math.isfinite(value):
+                fields[name] = None
+        return {"benchmark": fields.pop("benchmark"), **self.facts, **fields}
 
 
 def rescore(benchmark: str, path: Path, data: Path, resamples: int, seed: int) -> tuple[list[Answer], list[str]]:
@@ -67,14 +70,21 @@ def rescore(benchmark: str, path: Path, data: Path, resamples: int, seed: int) -
     elif chosen.sampled:
         parts, remarks = read_texts(chosen, path, data)
     else:
-        every = map(benchmarks.get, benchmarks.names())
-        given = ", ".join(other.name for other in every if other.score_file or other.sampled)
-        raise ScoringError(f"{benchmark} is computed neither from scores nor from texts alone; give one of {given}.")
+        possible = []
+        for name in benchmarks.names():
+            other = benchmarks.get(name)
+            if other.score_file or other.sampled:
+                possible.append(other.name)
+        raise ScoringError(
+            f"{benchmark} is computed neither from scores nor from texts alone; give one of {', '.join(possible)}."
+        )
     answers = []
     for part in parts:
+        # Each part has other clusters, so its resamples are its own.
         items = [(group, metric) for _, group, metric in part.items]
         estimates = measure(items, part.table, part.clusters, benchmark=benchmark, resamples=resamples, seed=seed)
-        answers += [Answer(facts, result) for (facts, _, _), result in zip(part.items, estimates, strict=True)]
+        for (facts, _, _), estimate in zip(part.items, estimates, strict=True):
+            answers.append(Answer(facts, estimate))
     return answers, remarks
 
 
@@ -94,18 +104,24 @@ def read_texts(benchmark: Benchmark, path: Path, data: Path) -> tuple[list[Score
     task = benchmark.sampled
     assert task is not None
     file = ScoreFile(path, ("answer",))
-    key = "id" if "id" in file else "prompt"
-    if key not in file:
+    if "id" in file:
+        key = "id"
+    elif "prompt" in file:
+        key = "prompt"
+    else:
         raise ScoringError(f"{path} has neither a column id nor prompt; give one, so that it is known what was asked.")
     rows = _asked(benchmark, key, data)
     names, answers = file.texts(key), file.texts("answer")
     unknown = ~np.isin(names, list(rows))
     file.refuse(unknown, f"has the {{name}} {{value!r}} ({{rows}}), which no row of {benchmark.name} has.", key)
-    by_row = grouped(zip(names, answers, strict=True), lambda answer: answer[0])
+    by_row: dict[str, list[str]] = {}
+    for name, text in zip(names, answers, strict=True):
+        by_row.setdefault(name, []).append(text)
     lines: list[Line] = []
-    for name, given in by_row.items():
-        lines += task.to_records(rows[name], [text for _, text in given])
+    for name, texts in by_row.items():
+        lines += task.to_records(rows[name], texts)
     table = as_table(lines)
+    # Answers in words have groups and metrics of their own.
     of_answers = replace(benchmark, metrics=task.metrics, groups=task.groups, cluster=task.cluster)
     items = [({"group": group.name}, group, metric) for group, metric in of_answers.items("clean", table)]
     remark = f"{path.name} has {len(answers)} answers to {len(by_row)} of the {len(rows)} rows of {benchmark.name}."
@@ -118,17 +134,19 @@ def _asked(benchmark: Benchmark, key: str, data: Path) -> dict[str, Row]:
     rows: dict[str, Row] = {}
     lacking: list[DataMissing] = []
     assert task is not None
-    for place in benchmark.configs_of("clean"):
+    for dataset, config, split in benchmark.configs_of("clean"):
         try:
-            found = of_benchmark(benchmark, str(data), *place).rows
+            loaded = of_benchmark(benchmark, str(data), dataset, config, split)
         except DataMissing as error:
             lacking.append(error)
             continue
-        for row in found:
+        for row in loaded.rows:
             question = task.question("clean", row)
             if not isinstance(question, str):
+                # A file has one prompt a row, so it cannot say which of several questions an answer is to.
                 raise ScoringError(f"{benchmark.name} asks several questions of a row; score it with --chat-api.")
             if question:
+                # Rows of several configs may have the same prompt, whose answers count once.
                 rows.setdefault(str(row[key]), row)
     if not rows:
         raise lacking[0]
@@ -145,6 +163,7 @@ def document(answers: Sequence[Answer], remarks: Sequence[str], path: Path, resa
         "remarks": list(remarks),
         "estimates": [answer.record() for answer in answers],
     }
+    # NaN is no JSON; the records have None in its place.
     return json.dumps(content, indent=2, allow_nan=False)
 
 
@@ -153,13 +172,25 @@ def lines(answers: Sequence[Answer], remarks: Sequence[str]) -> Iterator[str]:
     cells: list[tuple[str, ...]] = [("group", "metric", "value", "sd", "95 % interval", "n", "clusters", "")]
     for answer in answers:
         estimate, record = answer.estimate, answer.record()
-        numbers = (formatted(x, ".4f") for x in (record["value"], record["sd"]))
-        ends = interval(estimate.low, estimate.high, "{:.4f}".format, "{} to {} " + marked(estimate)).rstrip() or "–"
-        counts = str(estimate.n), str(estimate.clusters)
-        cells.append((estimate.group, estimate.metric, *numbers, ends, *counts, estimate.why))
+        ends = interval(estimate.low, estimate.high, "{:.4f}".format, "{} to {} " + marked(estimate))
+        cells.append(
+            (
+                estimate.group,
+                estimate.metric,
+                formatted(record["value"], ".4f"),
+                formatted(record["sd"], ".4f"),
+                # An interval that is not defined has no text.
+                ends.rstrip() or "–",
+                str(estimate.n),
+                str(estimate.clusters),
+                estimate.why,
+            )
+        )
     yield from aligned(cells)
     yield ""
-    for metric, reading in {answer.estimate.metric: answer.estimate.reading for answer in answers}.items():
+    # A metric is read in the same way in every group.
+    readings = {answer.estimate.metric: answer.estimate.reading for answer in answers}
+    for metric, reading in readings.items():
         yield f"{metric}: {reading}"
     yield from methods(answer.estimate for answer in answers)
     yield from remarks
@@ -182,9 +213,13 @@ def main(
     texts in the column answer, and the id or the prompt of the row that was asked.
     """
     with ended(Console(stderr=True), ScoringError):
+        # Before the benchmark is looked up, which may be one of these files.
         benchmarks.include(*include)
         answers, remarks = rescore(benchmark, file, data, resamples, seed)
-    typer.echo(document(answers, remarks, file, resamples, seed) if as_json else "\n".join(lines(answers, remarks)))
+    if as_json:
+        typer.echo(document(answers, remarks, file, resamples, seed))
+    else:
+        typer.echo("\n".join(lines(answers, remarks)))
 
 
 app = single(main)

@@ -22,7 +22,7 @@ from scoring.catalogue import catalogue
 from scoring.commands.compare import show_comparison
 from scoring.inference.load_options import LoadOptions, ModelNames
 from scoring.inference.parallel import Processes
-from scoring.options import RUN, ManyModels, Sampling, ServedOptions, Settings, Verbose
+from scoring.options import OF_SEVERAL, RUN, ManyModels, Sampling, ServedOptions, Settings, Verbose
 from scoring.report import read
 from scoring.report.conditions import failed, holding, parsed
 from scoring.report.context import next_steps
@@ -44,30 +44,40 @@ def default_folder(model: str, *settings: str) -> Path:
     >>> default_folder("org/a model", "clean").as_posix(), default_folder("../x|y", "clean").as_posix()
     ('runs/a-model-clean-a229caf1', 'runs/x-y-clean-fe6e64f1')
     """
+    # A separator that no setting has in it, so that other settings never make the same text.
     whole = "\x1f".join((model, *settings))
     mark = hashlib.sha256(whole.encode(errors="replace")).hexdigest()[:8]
     last = re.split(r"[\\/]", model.rstrip("/\\"))[-1]
-    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(filter(None, (last, *settings))))
+    name = last
+    for setting in settings:
+        if setting:
+            name += f"-{setting}"
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", name)
     return Path("runs") / f"{safe.strip('-.')[:80]}-{mark}"
 
 
 def show_run(result: RunResult, folder: Path, console: Console, *, verbose: bool = False) -> None:
     """Prints a summary of a run whose files are in a folder; with ``verbose`` every score."""
-    console.print(summary(result.report, console.width))
-    for name in result.validity if verbose else ():
-        console.print()
-        console.print(details(name, result.report))
+    report = result.report
+    console.print(summary(report, console.width))
+    if verbose:
+        for name in result.validity:
+            console.print()
+            console.print(details(name, report))
     console.print()
-    facts = few_examples(result.report), speed(result.report) if result.report.speed else ""
-    show(
-        console,
-        [
-            *result.remarks,
-            *filter(None, [*facts, result.report.environment.get("batching")]),
-            say("run.written", file=folder / "report.html"),
-            f"Next: {' '.join(next_steps(result.report, str(folder))).replace('`', '')}",
-        ],
-    )
+    sentences = list(result.remarks)
+    few = few_examples(report)
+    if few:
+        sentences.append(few)
+    if report.speed:
+        sentences.append(speed(report))
+    if report.environment.get("batching"):
+        sentences.append(report.environment["batching"])
+    sentences.append(say("run.written", file=folder / "report.html"))
+    # Commands are marked as code for pages, and a terminal shows them plainly.
+    commands = " ".join(next_steps(report, str(folder))).replace("`", "")
+    sentences.append(f"Next: {commands}")
+    show(console, sentences)
 
 
 def run_folder(call: Call, kind: EngineKind, values: Mapping[str, Any]) -> Path:
@@ -75,8 +85,17 @@ def run_folder(call: Call, kind: EngineKind, values: Mapping[str, Any]) -> Path:
     name = kind.name(call)  # also with --out, because it refuses contradictions
     if call.settings.out:
         return call.settings.out
-    named = [option if values[option] is True else values[option] or "" for option in NAMING]
-    return default_folder(*map(redactor(os.environ), (name, *named, *kind.folder(call))))
+    settings = []
+    for option in NAMING:
+        value = values[option]
+        if value is True:
+            # A switch is named by its own name.
+            value = option
+        settings.append(value or "")
+    settings += kind.folder(call)
+    # A name or a system text may have a token of the Hub in it.
+    redact = redactor(os.environ)
+    return default_folder(redact(name), *(redact(setting) for setting in settings))
 
 
 def _of_file(file: Path) -> list[str]:
@@ -84,12 +103,12 @@ def _of_file(file: Path) -> list[str]:
     from scoring.many.sweep import names
 
     try:
-        found = names(file.read_text(encoding="utf-8").splitlines())
+        models = names(file.read_text(encoding="utf-8").splitlines())
     except UnicodeDecodeError:
         raise ScoringError(f"{file} is not UTF-8 text; give a text file with a model a line.") from None
-    if not found:
+    if not models:
         raise ScoringError(f"{file} names no model; write one a line.")
-    return found
+    return models
 
 
 def _score_all(
@@ -114,15 +133,19 @@ def _score_all(
     every = calls(call, models, revisions, root)
     failed = []
     for number, outcome in enumerate(outcomes(every, root, errors), 1):
-        scored = "known" if outcome.known else f"scored in {outcome.seconds:.0f} s"
-        said = outcome.sentence or f"{scored}, {outcome.folder}"
-        console.print(f"{number}/{len(every)} {outcome.name}: {said}", markup=False, highlight=False)
         if outcome.sentence:
             failed.append(outcome)
+            remark = outcome.sentence
+        elif outcome.known:
+            remark = f"known, {outcome.folder}"
+        else:
+            remark = f"scored in {outcome.seconds:.0f} s, {outcome.folder}"
+        console.print(f"{number}/{len(every)} {outcome.name}: {remark}", markup=False, highlight=False)
     if len(failed) < len(every):
         show(console, [f"Next: probes leaderboard {root}/*/ --out leaderboard.html"])
     if failed:
-        listed = " ".join(f"{one.name} (exit status {one.status}): {one.sentence}" for one in failed)
+        listed = " ".join(f"{outcome.name} (exit status {outcome.status}): {outcome.sentence}" for outcome in failed)
+        # Only now, so that the others are scored and listed first.
         raise SomeFailed(f"{len(failed)} of {len(every)} models could not be scored. {listed}")
 
 
@@ -151,9 +174,11 @@ def main(
 
     Exit status: 1 error, 2 data or option, 3 --fail-if holds, 4 some failed.
     """
+    # Under a launcher every process runs this function, and only the first one may print.
     processes = Processes.launched()
     quiet = not processes.first
     console, errors = terminal(160, quiet=quiet), Console(stderr=True, quiet=quiet)
+    # With --json only the results file goes to standard output, so that it can be piped.
     if as_json and not (listing or values["dry_run"]):
         console = errors
     with ended(errors, ScoringError):
@@ -167,24 +192,32 @@ def main(
         limits = [parsed(text, only_known=not values["include"]) for text in fail_if or ()]
         from scoring.inference.engines import Call, chosen
 
-        named = [*(models or []), *(_of_file(models_file) if models_file else [])]
-        cluster_options = [f"--{name}" for name in ("executor", "cluster", "server", "results") if values[name]]
+        named = list(models or [])
+        if models_file:
+            named += _of_file(models_file)
+        cluster_options = [f"--{name}" for name in OF_SEVERAL if values[name]]
         if len(named) > 1 or revisions or (named and cluster_options):
+            # These need one result at the end, and several models have one each.
             alone = {"--compare": compare, "--json": as_json, "--fail-if": fail_if, "--dry-run": values["dry_run"]}
-            if given := [option for option, value in alone.items() if value]:
-                raise ScoringError(f"{given[0]} is of one model; leave it out, or score the models one by one.")
+            for option, value in alone.items():
+                if value:
+                    raise ScoringError(f"{option} is of one model; leave it out, or score the models one by one.")
             if processes.count > 1:
                 raise ScoringError("Several models are scored by one process; start the command without a launcher.")
             _score_all(named, split_list(revisions), values, console, errors)
             return
         if cluster_options:
             raise ScoringError(f"{cluster_options[0]} is of models that are named; name one, or give --models.")
-        model = named[0] if named else ""
+        model = ""
+        if named:
+            model = named[0]
         call = Call.of(model, values)
         kind = chosen(call)
         if kind.remote and not processes.first:
-            return  # one process asks servers; they do the work
+            # One process asks the servers, which do the work.
+            return
         folder = Path(model)
+        # With --compare the model may be a stored run, which is not scored again.
         if not (compare and not kind.remote and (folder / "results.json").is_file()):
             from scoring.api import evaluated
 
@@ -201,6 +234,7 @@ def main(
             file = out / "compare.json" if compare else folder / "results.json"
             typer.echo(file.read_text(encoding="utf-8"), nl=False)
         if limits and processes.first:
+            # Last, so that all files are there when the exit status says that a condition holds.
             failed(holding(limits, read(folder)))
 
 

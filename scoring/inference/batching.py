@@ -13,7 +13,7 @@ the original sequence and with the range of later tokens that attend to it:
 to the other query. A query that shares nothing is a tree without branches, an ordinary sequence.
 
 The network receives a tree as position ids and a 4-D attention mask. Whether it honours both is measured
-(:mod:`scoring.inference.probes`); a network that does not receives plain sequences.
+(:mod:`scoring.inference.measurements`); a network that does not receives plain sequences.
 """
 
 from collections.abc import Callable, Iterator, Sequence, Sized
@@ -68,16 +68,21 @@ class Tree:
 
     def extend(self, path: list[int], query: Query, shared: int) -> list[int]:
         """Adds a query whose first ``shared`` tokens are the nodes ``path``; returns the nodes of all its tokens."""
-        here, length = len(self.ids), len(query.ids)
+        first = len(self.ids)
+        length = len(query.ids)
         # The nodes that this query leaves are seen up to here: tokens that follow belong to other queries.
         for node in path[shared:]:
-            self.ends[node] = here if self.ends[node] < 0 else self.ends[node]
-        new = range(here, here + length - shared)
+            if self.ends[node] < 0:
+                self.ends[node] = first
+        new = list(range(first, first + length - shared))
         self.ids += query.ids[shared:]
         # The first token has position 0, the tokens after it follow the gap.
-        self.position_ids += [0] * (not shared) + list(range(max(shared, 1) + query.gap, length + query.gap))
+        if not shared:
+            self.position_ids.append(0)
+        self.position_ids += range(max(shared, 1) + query.gap, length + query.gap)
+        # -1: seen up to the last token, whose place is not known yet.
         self.ends += [-1] * len(new)
-        path = [*path[:shared], *new]
+        path = path[:shared] + new
         # A hidden token ends at itself, so that nothing attends to it.
         for node in path[max(shared, 1) : 1 + query.hidden]:
             self.ends[node] = node
@@ -116,43 +121,57 @@ def plan(queries: Sequence[Query], *, share: bool, merge: bool, reach: float, lo
     >>> [(tree.ids, tree.position_ids, tree.ends) for tree in trees]
     [([1, 2, 3, 4], [0, 1, 2, 2], [4, 4, 3, 4])]
     """
+    # The number of the first answer of each query.
+    firsts = []
+    count = 0
+    for query in queries:
+        firsts.append(count)
+        count += len(query.at)
     # Sorted, queries with the same beginning are neighbours, and each shares most with the one before it.
-    firsts = np.cumsum([0, *(len(q.at) for q in queries)])
     order = sorted(range(len(queries)), key=lambda n: (queries[n].hidden, queries[n].gap, queries[n].ids))
-    lengths = [len(queries[n].ids) for n in order]
-    shared = [0, *(_shared(queries[one], queries[other]) for one, other in pairwise(order))]
+    lengths = [len(queries[number].ids) for number in order]
+    shared = [0]
+    for before, number in pairwise(order):
+        shared.append(_shared(queries[before], queries[number]))
     if share:
         starts = _starts(np.array(lengths), np.array(shared), reach, longest)
     else:
-        # Without shared contexts only queries with the same tokens are merged: all of both is shared.
-        same = (merge and n == a == b for n, (a, b) in zip(shared[1:], pairwise(lengths), strict=True))
-        starts = {0, *(n for n, with_last in enumerate(same, 1) if not with_last)}
+        starts = {0}
+        for place in range(1, len(order)):
+            # Without shared contexts only queries with the same tokens are merged: all of both is shared.
+            is_same = lengths[place - 1] == lengths[place] == shared[place]
+            if not merge or not is_same:
+                starts.add(place)
     trees: list[Tree] = []
     path: list[int] = []
     # A query continues the path of the one before it, of which it keeps the shared nodes.
     for place, number in enumerate(order):
         if place in starts:
             trees.append(Tree())
-            path, shared[place] = [], 0
+            path = []
+            shared[place] = 0
         path = trees[-1].extend(path, queries[number], shared[place])
-        trees[-1].read(path, queries[number], int(firsts[number]))
+        trees[-1].read(path, queries[number], firsts[number])
     for tree in trees:
         tree.close()
     return sorted(trees, key=len, reverse=True)
 
 
-def common(one: Sequence[int], other: Sequence[int]) -> int:
+def common(first: Sequence[int], second: Sequence[int]) -> int:
     """Number of first tokens that two sequences share.
 
     >>> common((1, 2, 3), (1, 2, 4, 5))
     2
     """
-    return next(compress(count(), map(ne, one, other)), min(len(one), len(other)))
+    # Called for each pair of neighbours among all queries, so it runs without a loop of Python.
+    return next(compress(count(), map(ne, first, second)), min(len(first), len(second)))
 
 
-def _shared(one: Query, other: Query) -> int:
+def _shared(first: Query, second: Query) -> int:
     """Number of first tokens that two queries share at the same positions."""
-    return common(one.ids, other.ids) if (one.hidden, one.gap) == (other.hidden, other.gap) else 0
+    if (first.hidden, first.gap) != (second.hidden, second.gap):
+        return 0
+    return common(first.ids, second.ids)
 
 
 def _starts(lengths: Ints, shared: Ints, reach: float, longest: int) -> set[int]:
@@ -216,8 +235,13 @@ def batch_end(rows: Sequence[Sized], start: int, limits: Limits, tokens: int) ->
     """
     # Rows come longest first, so the first one is the width to which all others are padded.
     most = max(tokens // max(len(rows[start]), 1), 1)
-    end = min(start + min(most, limits.size or most), len(rows))
-    return next((n for n in range(start + 1, end) if not limits.together(rows[start], rows[n])), end)
+    if limits.size:
+        most = min(most, limits.size)
+    end = min(start + most, len(rows))
+    for number in range(start + 1, end):
+        if not limits.together(rows[start], rows[number]):
+            return number
+    return end
 
 
 def run(rows: Sequence[S], compute: Callable[[Sequence[S]], T], limits: Limits) -> Iterator[tuple[Sequence[S], T]]:
@@ -249,8 +273,11 @@ def run(rows: Sequence[S], compute: Callable[[Sequence[S]], T], limits: Limits) 
 
 def out_of_memory(error: Exception) -> bool:
     """Whether an error says that memory did not suffice."""
-    messages = ("can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
-    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or any(text in str(error) for text in messages)
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    # On a CPU and in cuBLAS, torch raises a plain RuntimeError.
+    text = str(error)
+    return "can't allocate memory" in text or "CUBLAS_STATUS_ALLOC_FAILED" in text
 
 
 def padded(lists: Sequence[Sequence[int]], fill: int, width: int, *, left: bool = False) -> Ints:
@@ -261,5 +288,8 @@ def padded(lists: Sequence[Sequence[int]], fill: int, width: int, *, left: bool 
     """
     table = np.full((len(lists), width), fill, dtype=np.int64)
     for row, values in zip(table, lists, strict=True):
-        row[width - len(values) if left else 0 : width if left else len(values)] = values
+        if left:
+            row[width - len(values) :] = values
+        else:
+            row[: len(values)] = values
     return table

@@ -4,13 +4,13 @@ What a base model reads as one text is, for a chat model, somebody's turn and th
 
 - a context without speakers (``My friend sings, and``) is the user's turn, and the options, the
   candidate forms or the continuation are the beginning of the response;
-- a transcript (``Q: … A: …``) gives its question to the user, and what stands after ``A:`` begins the
+- a transcript (``Q: … A: …``) gives its question to the user, and the text after ``A:`` begins the
   response; the two labels go, because the roles of the chat say what they said;
 - a whole sentence without a context is no turn of a chat, so benchmarks of such sentences have no
   form here (those that have are marked ``chat`` among the kinds of models they suit).
 
-Before the first word of the response stands what the template puts there: a space, or nothing after a line
-end. Candidate forms have a space before them unless a line ends.
+The template puts a space before the first word of the response, or nothing after a line end. Candidate forms have a
+space before them unless a line ends.
 """
 
 import ctypes
@@ -30,7 +30,7 @@ from scoring.types import Option, Request, ScoringError
 #: The seconds that a template may take for one question.
 LONGEST = 10.0
 #: The day of every chat, so that the same question is the same text on every day: the one that the
-#: template of Llama 3.1 takes where it is told of none.
+#: template of Llama 3.1 takes where it gets none.
 TODAY = date(2024, 7, 26)
 #: What gives a template that day, in any of the usual formats, in place of the clock.
 _CLOCK = (
@@ -55,7 +55,7 @@ class Chat:
     model:
         Its name, for errors.
     system:
-        What stands in the system role; no such role is used when empty.
+        The text of the system role; no such role is used when empty.
 
     Raises
     ------
@@ -82,13 +82,15 @@ class Chat:
                 "names one."
             ) from None
         if system:
+            reason = ""
             try:
-                taken, reason = system.strip() in self._rendered("Hello."), "it leaves the text out"
+                if system.strip() not in self._rendered("Hello."):
+                    reason = "it leaves the text out"
             except TemplateError as error:
-                taken, reason = False, str(error)
-            if not taken:
+                reason = str(error).rstrip(".")
+            if reason:
                 raise ScoringError(
-                    f"The chat template of {model!r} takes no system text ({reason.rstrip('.')}); leave the system "
+                    f"The chat template of {model!r} takes no system text ({reason}); leave the system "
                     "text out, or put it into the question with a prompt's instruction."
                 )
 
@@ -100,7 +102,7 @@ class Chat:
         Raises
         ------
         ScoringError
-            For an request without a context.
+            For a request without a context.
         """
         question, answer = turns(request.context)
         if not question:
@@ -108,23 +110,31 @@ class Chat:
                 f"{request.id} has no context that could be the turn of a user; leave out --chat, or give it one."
             )
         context = self.text(*around(question)) + _spaced(answer, self.space)
-        options = request.options if answer else tuple(_option(option, self.space) for option in request.options)
+        if answer:
+            # The options follow words of the response, and keep their spaces.
+            return replace(request, context=context)
+        options = tuple(_option(option, self.space) for option in request.options)
         return replace(request, context=context, options=options)
 
     @cached_property
     def space(self) -> str:
-        """What stands between the template's words and the response: a space or nothing, as found by trying a response.
+        """The text between the template's words and the response: a space or nothing, as found by trying a response.
 
-        A template that says other things before a response it is told than before one it asks for does not
-        tell; then it is a space, unless a line ends.
+        Some templates say other things before a response that they get than before one that they ask for. Then it is
+        a space, unless a line ends.
         """
         before = self.text("Hello.")
         try:
             whole = self._rendered("Hello.", "Indeed.")
         except TemplateError:
             whole = ""
-        between = whole.removeprefix(before).partition("Indeed.")[0]
-        return between if between in ("", " ") and whole.startswith(before) else "" if before.endswith("\n") else " "
+        if whole.startswith(before):
+            between = whole.removeprefix(before).partition("Indeed.")[0]
+            if between in ("", " "):
+                return between
+        if before.endswith("\n"):
+            return ""
+        return " "
 
     def text(self, *turns: str) -> str:
         """Everything up to the response, after turns of which the first and last are the user's.
@@ -152,13 +162,14 @@ class Chat:
         try:
             return str(rendering.result(LONGEST))
         except TimeoutError:
+            # A thread cannot be ended from outside; an exception is raised in it instead.
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(_Endless))
             raise ScoringError(
                 f"The chat template of {self.model!r} takes longer than {LONGEST:g} s for one question; give a model "
                 "whose template ends."
             ) from None
         except Exception as error:  # a template can raise anything
-            raise TemplateError(f"{type(error).__name__}: {error}" if not str(error) else str(error)) from None
+            raise TemplateError(str(error) or f"{type(error).__name__}: ") from None
 
 
 def messages(system: str, turns: Sequence[str]) -> list[dict[str, str]]:
@@ -167,8 +178,15 @@ def messages(system: str, turns: Sequence[str]) -> list[dict[str, str]]:
     >>> messages("", ["Who sings?", "She."])
     [{'role': 'user', 'content': 'Who sings?'}, {'role': 'assistant', 'content': 'She.'}]
     """
-    roles = [("system", system)] * bool(system) + list(zip(("user", "assistant") * len(turns), turns, strict=False))
-    return [{"role": role, "content": text} for role, text in roles]
+    chat = []
+    # An empty text would still be a turn of the system.
+    if system:
+        chat.append({"role": "system", "content": system})
+    role = "user"
+    for turn in turns:
+        chat.append({"role": role, "content": turn})
+        role = {"user": "assistant", "assistant": "user"}[role]
+    return chat
 
 
 def turns(context: str) -> tuple[str, str]:
@@ -182,15 +200,23 @@ def turns(context: str) -> tuple[str, str]:
     match = _TRANSCRIPT.fullmatch(context)
     if not match:
         return context.strip(), ""
-    return " ".join(filter(None, map(str.strip, match.group("before", "question")))), match["answer"]
+    # An instruction before "Q:" is a part of the question.
+    question = f"{match['before'].strip()} {match['question'].strip()}".strip()
+    return question, match["answer"]
 
 
 def _spaced(text: str, space: str) -> str:
-    return space + text[1:] if text.startswith(" ") else text
+    """A text whose space at the beginning, if it has one, is that of the template."""
+    if text.startswith(" "):
+        return space + text[1:]
+    return text
 
 
 def _option(option: Option, space: str) -> Option:
+    """An option with the template's space before it, and its spans moved to the left where it lost one."""
     text = _spaced(option.text, space)
-    gone = len(option.text) - len(text)
-    spans = option.spans and tuple((max(start - gone, 0), end - gone) for start, end in option.spans)
+    lost = len(option.text) - len(text)
+    if not option.spans:
+        return replace(option, text=text)
+    spans = tuple((max(start - lost, 0), end - lost) for start, end in option.spans)
     return replace(option, text=text, spans=spans)

@@ -33,7 +33,12 @@ _SPECIAL = ("bos_token", "eos_token", "mask_token", "pad_token", "unk_token", "c
 _LARGEST = {"layers": 2_000, "layer": 2_000, "size": 10**8, "embd": 10**8, "inner": 10**8, "positions": 10**9,
             "embeddings": 10**9, "ctx": 10**9, "head": 10**5, "heads": 10**5, "experts": 10**5}  # fmt: skip
 #: Where transformers looks for weights, in its order.
-_WEIGHTS = [name + index for name in ("model.safetensors", "pytorch_model.bin") for index in ("", ".index.json")]
+_WEIGHTS = [
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+]
 #: Files of which a tokenizer needs at least one, unless it works without a vocabulary.
 _VOCABULARIES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model",
                  "sentencepiece.bpe.model", "spm.model", "bpe.codes")  # fmt: skip
@@ -54,12 +59,14 @@ def fetched(model: str, revision: str | None, only: list[str] | None, names: Ite
         # No name on the Hub begins like a path or has two slashes.
         if model.startswith((".", "/", "~")) or model.count("/") > 1:
             raise ScoringError(f"There is no folder {model!r}; give a folder that is there, or a name on the Hub.")
-        return Path(snapshot_download(model, revision=revision, allow_patterns=only, ignore_patterns=[*_UNUSED]))
+        return Path(snapshot_download(model, revision=revision, allow_patterns=only, ignore_patterns=list(_UNUSED)))
     except (OSError, ValueError, HfHubHTTPError) as error:
+        at_revision = ""
+        if revision:
+            at_revision = f" at revision {revision!r}"
         raise ScoringError(
             f"{model!r}{did_you_mean(model, names)} is neither a folder nor a model that can be had from the Hub"
-            f"{f' at revision {revision!r}' if revision else ''} ({first_sentence(error)}); "
-            f"check its name, the network and, for a gated model, the login."
+            f"{at_revision} ({first_sentence(error)}); check its name, the network and, for a gated model, the login."
         ) from None
 
 
@@ -72,15 +79,22 @@ def torch_device(device: str | None) -> torch.device:
         When there is no such device.
     """
     has_gpu = torch.cuda.is_available()
+    name = device
+    if not name:
+        name = "cpu"
+        if has_gpu:
+            name = "cuda"
     try:
-        place = torch.device(device or ("cuda" if has_gpu else "cpu"))
+        place = torch.device(name)
     except RuntimeError:
         place = None
     if place is None or place.type not in ("cpu", "cuda", "mps", "xpu"):
         raise ScoringError(f"No device is called {device!r}; give cpu, cuda, cuda:1 …, or auto for all there are.")
     if place.type == "cuda" and (place.index or 0) >= torch.cuda.device_count():
-        found = f"{torch.cuda.device_count()} GPUs" if has_gpu else "no GPU"
-        raise ScoringError(f"torch finds {found} here, so the device cannot be {device}; leave it out, or give cpu.")
+        gpus = "no GPU"
+        if has_gpu:
+            gpus = f"{torch.cuda.device_count()} GPUs"
+        raise ScoringError(f"torch finds {gpus} here, so the device cannot be {device}; leave it out, or give cpu.")
     return place
 
 
@@ -115,16 +129,24 @@ def damaged(what: str) -> ScoringError:
 
 def kind(config: Mapping[str, Any], model: str) -> Kind:
     """Causal or masked, by the architecture that the checkpoint was saved with."""
-    classes = [*map(str, config.get("architectures") or ()), "model of unnamed architecture"]
-    remote, model_type = config.get("auto_map") or {}, config.get("model_type") or ""
-    if classes[0] in _CAUSAL or "AutoModelForCausalLM" in remote:
+    architectures = config.get("architectures")
+    architecture = "model of unnamed architecture"
+    if architectures:
+        architecture = str(architectures[0])
+    # Classes of the model's own code, by the class of transformers that loads them.
+    remote = config.get("auto_map") or {}
+    model_type = config.get("model_type") or ""
+    if architecture in _CAUSAL or "AutoModelForCausalLM" in remote:
         return "causal"
+    # A checkpoint of pretraining, such as BertForPreTraining, has several heads, one of them for masks.
     pretraining = modeling_auto.MODEL_FOR_PRETRAINING_MAPPING_NAMES.get(model_type)
-    with_masks = classes[0] == pretraining and model_type in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
-    masked = classes[0] in _MASKED or with_masks or "AutoModelForMaskedLM" in remote
-    if masked and not config.get("is_encoder_decoder"):
+    with_masks = architecture == pretraining and model_type in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    masked = architecture in _MASKED or with_masks or "AutoModelForMaskedLM" in remote
+    what = f"a {architecture}"
+    if config.get("is_encoder_decoder"):
+        what = "an encoder-decoder"
+    elif masked:
         return "masked"
-    what = "an encoder-decoder" if config.get("is_encoder_decoder") else f"a {classes[0]}"
     raise ScoringError(
         f"{model!r} is {what}, which has no head for the next or a masked token; "
         f"give a causal language model such as GPT-2 or Llama, or a masked one such as BERT."
@@ -141,9 +163,13 @@ def check_code(folder: Path, config: Mapping[str, Any], model: str, revision: st
     """
     # transformers has its own code for the types that it knows, whatever the files say.
     needs_own = "auto_map" in config and config.get("model_type") not in transformers.CONFIG_MAPPING
-    files = (config, json_object(folder / "tokenizer_config.json")) if trusted or needs_own else ()
-    classes = [name for file in files for name in _texts(file.get("auto_map"))]
-    elsewhere = [name for name in _implementations(config) if "/" in name] + [name for name in classes if "--" in name]
+    classes: list[str] = []
+    if trusted or needs_own:
+        classes += _texts(config.get("auto_map"))
+        classes += _texts(json_object(folder / "tokenizer_config.json").get("auto_map"))
+    # "owner/name" is an implementation on the Hub, and "owner/name--module.Class" a class of another repository.
+    elsewhere = [name for name in _implementations(config) if "/" in name]
+    elsewhere += [name for name in classes if "--" in name]
     if elsewhere:
         raise ScoringError(
             f"{model!r} runs Python code of another repository, {elsewhere[0]!r}, which its revision does not pin; "
@@ -165,8 +191,11 @@ def _texts(value: Any) -> Iterator[str]:
     """All texts in nested JSON."""
     if isinstance(value, str):
         yield value
-    elif isinstance(value, list | dict):
-        for inner in value.values() if isinstance(value, dict) else value:
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
             yield from _texts(inner)
 
 
@@ -181,7 +210,9 @@ def _implementations(config: Mapping[str, Any]) -> Iterator[str]:
 
 def json_object(path: Path) -> dict[str, Any]:
     """The object in a JSON file; empty when there is none, which its user will say."""
-    return parsed(path.read_bytes()) if path.is_file() else {}
+    if not path.is_file():
+        return {}
+    return parsed(path.read_bytes())
 
 
 def weight_files(folder: Path, named: Any = None) -> list[str]:
@@ -192,11 +223,16 @@ def weight_files(folder: Path, named: Any = None) -> list[str]:
     named:
         The ``transformers_weights`` of the configuration, if it has them.
     """
-    for name in [str(named)] if named else _WEIGHTS:
-        if (folder / name).is_file():
-            if name.endswith(".index.json"):
-                return sorted(set(_texts(json_object(folder / name).get("weight_map"))))
-            return [name]
+    names = _WEIGHTS
+    if named:
+        names = [str(named)]
+    for name in names:
+        if not (folder / name).is_file():
+            continue
+        if name.endswith(".index.json"):
+            # An index has the file of each tensor, and a file has many tensors.
+            return sorted(set(_texts(json_object(folder / name).get("weight_map"))))
+        return [name]
     return []
 
 
@@ -223,16 +259,27 @@ def check_pickle(files: Sequence[str], model: str, *, allowed: bool) -> None:
 
 def dtype(dtype: str, config: Mapping[str, Any], device: torch.device, *, exact: bool) -> torch.dtype:
     """The dtype to load in: the one asked for, or the checkpoint's own with float32 for half precision on a CPU."""
-    text = config.get("text_config") or {}
-    stated = (of.get(key) for of in (config, text) for key in ("dtype", "torch_dtype"))
-    saved = next(filter(None, stated), "float32")
-    name = "float32" if exact else saved if dtype == "auto" else dtype
-    if dtype == "auto" and device.type == "cpu" and name in ("float16", "bfloat16"):
+    name = dtype
+    if dtype == "auto":
+        name = _saved_dtype(config)
+        if device.type == "cpu" and name in ("float16", "bfloat16"):
+            name = "float32"
+    if exact:
         name = "float32"
     chosen = getattr(torch, name, None)
     if not isinstance(chosen, torch.dtype) or not chosen.is_floating_point:
         raise ScoringError(f"The dtype is {dtype!r}; give auto, float32, bfloat16, float16 or float64.")
     return chosen
+
+
+def _saved_dtype(config: Mapping[str, Any]) -> str:
+    """The dtype that a configuration states, by its present name or its former one; float32 without any."""
+    # A model of texts and images states it for its text part.
+    for part in (config, config.get("text_config") or {}):
+        stated = part.get("dtype") or part.get("torch_dtype")
+        if stated:
+            return str(stated)
+    return "float32"
 
 
 def quantized(quantize: str | None, dtype: torch.dtype) -> Any:
@@ -271,10 +318,7 @@ def check_packing(cls: Any, folder: Path, model: str, options: Mapping[str, Any]
         With the first layer whose inputs or outputs cannot be divided into blocks.
     """
     settings: Any = options.get("quantization_config")
-    device_map = options.get("device_map")
-    devices = device_map.values() if isinstance(device_map, Mapping) else [None]
-    on_cpu = any(torch.device(place).type == "cpu" if place else not torch.cuda.is_available() for place in devices)
-    if not (getattr(settings, "load_in_4bit", False) and on_cpu):
+    if not getattr(settings, "load_in_4bit", False) or not _on_cpu(options.get("device_map")):
         return
     from transformers.quantizers.auto import AutoHfQuantizer
 
@@ -291,6 +335,20 @@ def check_packing(cls: Any, folder: Path, model: str, options: Mapping[str, Any]
                 f"and {layer.out_features} outputs, and bitsandbytes needs multiples of 64 and of 32 on a processor "
                 "with AVX512-BF16; load it without quantization, or use a GPU."
             )
+
+
+def _on_cpu(device_map: Any) -> bool:
+    """Whether a part of a network will be on the CPU; without a device, all is on a GPU where there is one."""
+    places = [None]
+    if isinstance(device_map, Mapping):
+        places = list(device_map.values())
+    for place in places:
+        if place:
+            if torch.device(place).type == "cpu":
+                return True
+        elif not torch.cuda.is_available():
+            return True
+    return False
 
 
 def check_sizes(config: Mapping[str, Any], model: str) -> None:
@@ -312,7 +370,9 @@ def check_sizes(config: Mapping[str, Any], model: str) -> None:
 def network(folder: Path, model: str, kind: Kind, **options: Any) -> Any:
     """The network with all of its weights; extra options go to transformers."""
     check_sizes(json_object(folder / "config.json"), model)
-    cls: Any = transformers.AutoModelForCausalLM if kind == "causal" else transformers.AutoModelForMaskedLM
+    cls: Any = transformers.AutoModelForMaskedLM
+    if kind == "causal":
+        cls = transformers.AutoModelForCausalLM
     check_packing(cls, folder, model, options)
     try:
         network, report = cls.from_pretrained(folder, output_loading_info=True, **options)
@@ -320,20 +380,22 @@ def network(folder: Path, model: str, kind: Kind, **options: Any) -> Any:
         for path in sorted(folder.glob("*.safetensors")):
             tensor_shapes(path)  # an error of its own names the broken file
         raise ScoringError(f"{model!r} cannot be loaded: {first_sentence(error)}.") from None
-    if report["missing_keys"] or report["mismatched_keys"]:
-        lacking = sorted(map(str, report["missing_keys"] or report["mismatched_keys"]))
+    lacking = report["missing_keys"] or report["mismatched_keys"]
+    if lacking:
+        # transformers would go on with random numbers in these tensors.
+        names = sorted(str(name) for name in lacking)
         raise ScoringError(
-            f"The weights of {model!r} lack {len(lacking)} tensors that it needs, first {lacking[0]}, and would be "
+            f"The weights of {model!r} lack {len(names)} tensors that it needs, first {names[0]}, and would be "
             f"filled with random numbers; give a checkpoint saved with its language-model head."
         )
     return network
 
 
 def tokenizer(folder: Path, model: str, code: Mapping[str, bool]) -> Any:
-    """The tokenizer beside a model."""
+    """The tokenizer in the folder of a model."""
     try:
-        made = transformers.AutoTokenizer.from_pretrained(folder, **code)
-        made("a")  # some faults show only now
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **code)
+        tokenizer("a")  # some faults show only now
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # the library of tokenizers ends in a panic, which is no Exception
@@ -342,11 +404,12 @@ def tokenizer(folder: Path, model: str, code: Mapping[str, bool]) -> Any:
                 f"{model!r} has no file of a tokenizer, such as tokenizer.json; add those of the model to its folder."
             ) from None
         raise ScoringError(f"The tokenizer of {model!r} cannot be loaded: {first_sentence(error)}.") from None
-    wrong = [name for name in _SPECIAL if not isinstance(getattr(made, name, None), str | None)]
-    wrong += ["model_max_length"] * (not isinstance(made.model_max_length, int | float))
+    wrong = [name for name in _SPECIAL if not isinstance(getattr(tokenizer, name, None), str | None)]
+    if not isinstance(tokenizer.model_max_length, int | float):
+        wrong.append("model_max_length")
     if wrong:
-        raise damaged(f"tokenizer of {model!r} has {getattr(made, wrong[0])!r:.40} as {wrong[0]}")
-    return made
+        raise damaged(f"tokenizer of {model!r} has {getattr(tokenizer, wrong[0])!r:.40} as {wrong[0]}")
+    return tokenizer
 
 
 def adapted(
@@ -379,10 +442,11 @@ def adapted(
     check_patterns(settings, [name for name, _ in network.named_modules()], folder)
     stamp = f"{adapter}@{identity(folder, adapter)}"
     if is_own(folder):
+        revision_of_base = identity_of_base
         # A model in a folder is known by its files, which its copy on the Hub has too.
-        of_folder = re.fullmatch(r"[0-9a-f]{64}", read(folder).revision)
-        known = digest_of_base if of_folder else identity_of_base
-        return attach(network, folder, base=base, revision=known), stamp
+        if re.fullmatch(r"[0-9a-f]{64}", read(folder).revision):
+            revision_of_base = digest_of_base
+        return attach(network, folder, base=base, revision=revision_of_base), stamp
     try:
         with quiet():
             return PeftModel.from_pretrained(network, str(folder)), stamp
@@ -400,10 +464,13 @@ def identity(folder: Path, name: str = "", digests: Mapping[str, str] | None = N
     digests:
         Those of :func:`file_digests`, where they are known.
     """
-    if commit := _commit(folder, name):
+    commit = _commit(folder, name)
+    if commit:
         return commit
-    every = file_digests(folder) if digests is None else digests
-    return files_digest({file: sha256 for file, sha256 in every.items() if "/" not in file})
+    if digests is None:
+        digests = file_digests(folder)
+
+    return files_digest({file: sha256 for file, sha256 in digests.items() if "/" not in file})
 
 
 def content(folder: Path, name: str) -> str:
@@ -413,9 +480,12 @@ def content(folder: Path, name: str) -> str:
 
 def _commit(folder: Path, name: str) -> str:
     """The commit of what was fetched from the Hub by its name; of a folder that the user gave it is empty."""
-    fetched_by_name = bool(name) and not Path(name).is_dir()
-    is_snapshot = folder.parent.name == "snapshots" and bool(_COMMIT.fullmatch(folder.name))
-    return folder.name if fetched_by_name and is_snapshot else ""
+    if not name or Path(name).is_dir():
+        return ""
+    # The cache of the Hub has each commit as a folder: models--OWNER--NAME/snapshots/COMMIT.
+    if folder.parent.name == "snapshots" and _COMMIT.fullmatch(folder.name):
+        return folder.name
+    return ""
 
 
 def file_digests(folder: Path, *, weights: bool = True) -> dict[str, str]:
@@ -424,14 +494,21 @@ def file_digests(folder: Path, *, weights: bool = True) -> dict[str, str]:
     Tokenizers have files of many names (``bpe.codes``, ``spiece.model``, ``chat_template.jinja``), so all are taken but
     those that change no answer, such as a card. Without ``weights`` those of a server's tokenizer.
     """
-    names = {path.name for path in folder.iterdir() if path.is_file()}
-    files = {name for name in names if _matches(name, PATTERNS) or not _matches(name, _NOT_READ)}
+    names = set()
+    for path in folder.iterdir():
+        if path.is_file() and (_matches(path.name, PATTERNS) or not _matches(path.name, _NOT_READ)):
+            names.add(path.name)
     # Weights that an index names, and the templates of a chat, may lie in folders below.
-    files |= {name for name in weight_files(folder) if (folder / name).is_file()}
-    files |= {path.relative_to(folder).as_posix() for path in folder.glob("*templates/*.jinja")}
-    if not weights:
-        files = {name for name in files if not _matches(name, _WEIGHTS_OF_ANY)}
-    return {name: file_sha256(folder / name) for name in sorted(files)}
+    for name in weight_files(folder):
+        if (folder / name).is_file():
+            names.add(name)
+    for path in folder.glob("*templates/*.jinja"):
+        names.add(path.relative_to(folder).as_posix())
+    digests = {}
+    for name in sorted(names):
+        if weights or not _matches(name, _WEIGHTS_OF_ANY):
+            digests[name] = file_sha256(folder / name)
+    return digests
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:
@@ -445,12 +522,18 @@ def digest_of_tokenizer(tokenizer: Any) -> str:
             tokenizer.save_pretrained(folder)
         except Exception:  # tokenizers of others raise anything where they cannot be saved
             return digest([type(tokenizer).__qualname__, sorted(tokenizer.get_vocab().items())])
-        files = sorted(path for path in Path(folder).rglob("*") if path.is_file())
-        return digest({path.relative_to(folder).as_posix(): file_sha256(path) for path in files})
+        digests = {}
+        for path in sorted(Path(folder).rglob("*")):
+            if path.is_file():
+                digests[path.relative_to(folder).as_posix()] = file_sha256(path)
+        return digest(digests)
 
 
 def first_sentence(error: BaseException) -> str:
     """What an error says first, or how much memory it asked for."""
     text = " ".join(str(error).split())[:300].rstrip(".") or type(error).__name__
+    # The two forms of torch, for a GPU and for a CPU.
     memory = re.search(r"[Tt]ried to allocate [\d.]+ \w+|you tried to allocate \d+ bytes", text)
-    return memory.group(0) if memory else text.split(". ")[0]
+    if memory:
+        return memory.group(0)
+    return text.split(". ")[0]

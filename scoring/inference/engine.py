@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 from scoring.inference.batching import Ints
 from scoring.inference.generation import Decoding, TokenizedPrompt
-from scoring.inference.responses import Responses
+from scoring.inference.responses import IncomingResponses
 from scoring.inference.store import Store
 from scoring.inference.tokens import Kind, Query, Tokens
 from scoring.types import Floats, Request, Response
@@ -67,11 +67,20 @@ class Stats:
 
     def speed(self) -> dict[str, float]:
         """Tokens per second and the shares of padding and of tokens saved, for a report."""
+        tokens_per_second = 0.0
+        flops_per_second = 0.0
+        # Where all responses were stored, nothing was computed and no time passed.
+        if self.seconds:
+            tokens_per_second = self.tokens / self.seconds
+            flops_per_second = self.flops / self.seconds
+        shared_share = 0.0
+        if self.asked:
+            shared_share = 1 - self.tokens / self.asked
         return {
-            "tokens_per_second": self.tokens / self.seconds if self.seconds else 0.0,
+            "tokens_per_second": tokens_per_second,
             "padding_share": self.padding / max(self.tokens + self.padding, 1),
-            "shared_share": 1 - self.tokens / self.asked if self.asked else 0.0,
-            "flops_per_second": self.flops / self.seconds if self.seconds else 0.0,
+            "shared_share": shared_share,
+            "flops_per_second": flops_per_second,
             "generated": float(self.generated),
             "seconds": self.seconds,
             "load_seconds": self.load_seconds,
@@ -107,8 +116,11 @@ class Continued(NamedTuple):
 
 def versions(*packages: str) -> dict[str, str]:
     """The versions of Python and of those packages that are installed, for a report."""
-    found = {name: importlib.metadata.version(name) for name in packages if importlib.util.find_spec(name)}
-    return {"python": platform.python_version(), **found}
+    installed = {"python": platform.python_version()}
+    for name in packages:
+        if importlib.util.find_spec(name):
+            installed[name] = importlib.metadata.version(name)
+    return installed
 
 
 @contextmanager
@@ -257,7 +269,7 @@ class Engine(ABC):
         decoding = decoding or Decoding()
         self.tokens.truncate = truncate
         batching = Batching(batch_tokens, batch_size, share_contexts)
-        responses = Responses(self.tokens, requests, self.source, on_response, progress)
+        responses = IncomingResponses(self.tokens, requests, self.source, on_response, progress)
         prompts = self._prompts(requests, decoding)
         with _closed(self.score(responses.queries, batching)) as all_scored:
             for scored in all_scored:
@@ -271,12 +283,12 @@ class Engine(ABC):
     def _prompts(self, requests: Sequence[Request], decoding: Decoding) -> list[TokenizedPrompt]:
         """Requests that want a continuation, as token ids, longest first."""
         wanted = [request for request in requests if request.max_new]
+
         contexts = self.tokens.encode([request.context for request in wanted])
-        new = [decoding.max_new or request.max_new for request in wanted]
-        prompts = [
-            TokenizedPrompt(request, self.tokens.prompt(request, context, room), room)
-            for request, context, room in zip(wanted, contexts, new, strict=True)
-        ]
+        prompts = []
+        for request, context in zip(wanted, contexts, strict=True):
+            new = decoding.max_new or request.max_new
+            prompts.append(TokenizedPrompt(request, self.tokens.prompt(request, context, new), new))
         return sorted(prompts, key=len, reverse=True)
 
     @property

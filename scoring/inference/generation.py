@@ -11,8 +11,8 @@ import torch
 import transformers
 
 from scoring.inference.batching import Limits
+from scoring.inference.measurements import GenerationMode, Measurements
 from scoring.inference.network import Network
-from scoring.inference.probes import GenerationMode, Probes
 from scoring.inference.tokens import Tokens
 from scoring.types import Request, ScoringError
 
@@ -37,7 +37,7 @@ class Decoding:
     @property
     def sampled(self) -> bool:
         """Whether anything is drawn at all."""
-        return any(setting is not None for setting in (self.temperature, self.top_p, self.top_k))
+        return self.temperature is not None or self.top_p is not None or self.top_k is not None
 
     def __post_init__(self) -> None:
         if self.temperature is not None and not self.temperature > 0:
@@ -78,9 +78,13 @@ class Next(transformers.LogitsProcessor):
             self._warpers.append(transformers.TopPLogitsWarper(decoding.top_p))
         self._numbers = None
         if decoding.sampled:
-            # A row draws by the id of its request, so that a sample does not depend on what else is in its batch.
-            drawn = [np.random.default_rng([decoding.seed, crc32(p.request.id.encode())]).random(new) for p in prompts]
-            self._numbers = iter(torch.from_numpy(np.array(drawn).T[:, :, None]).to(device))
+            rows = []
+            for prompt in prompts:
+                # A row draws by the id of its request, so that a sample does not depend on what else is in its batch.
+                seed = [decoding.seed, crc32(prompt.request.id.encode())]
+                rows.append(np.random.default_rng(seed).random(new))
+            # Of shape [new, rows, 1]: one number for each row at each step.
+            self._numbers = iter(torch.from_numpy(np.array(rows).T[:, :, None]).to(device))
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Leaves the scores as they are, or the drawn token alone."""
@@ -100,17 +104,31 @@ def until(ids: list[int], ends: set[int]) -> list[int]:
     >>> until([5, 6, 2, 7], {2})
     [5, 6]
     """
-    return ids[: next((n for n, i in enumerate(ids) if i in ends), len(ids))]
+    for place, token in enumerate(ids):
+        if token in ends:
+            return ids[:place]
+    return ids
 
 
 def banned(tokens: Tokens, words: Sequence[str]) -> list[list[int]] | None:
     """The tokens of every spelling of banned words: with a capital or not, after a space or not."""
-    # A word after a space has other tokens than alone; they are read behind a letter, whose own token is left out.
-    forms = dict.fromkeys(space + form for w in words for form in (w, w[:1].upper() + w[1:]) for space in ("", " "))
-    plain = [e.ids for e in tokens.encode([f for f in forms if not f.startswith(" ")])]
-    spaced = tokens.encode([f"a{form}" for form in forms if form.startswith(" ")])
-    after = [[i for i, (_, end) in zip(e.ids, e.offsets, strict=True) if end > 1] for e in spaced]
-    return [list(ids) for ids in dict.fromkeys(map(tuple, plain + after))] or None
+    forms: dict[str, None] = {}
+    for word in words:
+        for spelling in (word, word[:1].upper() + word[1:]):
+            forms[spelling] = None
+            forms[f" {spelling}"] = None
+    alone = [form for form in forms if not form.startswith(" ")]
+    after_space = [f"a{form}" for form in forms if form.startswith(" ")]
+    sequences: dict[tuple[int, ...], None] = {}
+    for encoding in tokens.encode(alone):
+        sequences[tuple(encoding.ids)] = None
+    # A word after a space has other tokens than alone; they are read after a letter, whose own token is left out.
+    for encoding in tokens.encode(after_space):
+        ids = [token for token, (_, end) in zip(encoding.ids, encoding.offsets, strict=True) if end > 1]
+        sequences[tuple(ids)] = None
+    if not sequences:
+        return None
+    return [list(ids) for ids in sequences]
 
 
 #: How ``exact`` generates: each context by itself.
@@ -132,7 +150,7 @@ class Generator:
 
     Parameters
     ----------
-    network, tokens, probes:
+    network, tokens, measurements:
         The network, its tokenization and what is measured of it.
     decoding:
         How the next token is chosen.
@@ -148,7 +166,7 @@ class Generator:
 
     network: Network
     tokens: Tokens
-    probes: Probes
+    measurements: Measurements
     decoding: Decoding
     invalid: Callable[[Request, float], ScoringError]
     exact: bool
@@ -160,12 +178,12 @@ class Generator:
         if not prompts:
             return limits
         if not self.exact:
-            self.mode = self.probes.generates(max(map(len, prompts)))
+            self.mode = self.measurements.generates(max(len(prompt) for prompt in prompts))
         if not self.mode.batched:
             return replace(limits, size=1)
         if self.mode.padded:
             return limits
-        return replace(limits, together=lambda one, other: len(one.ids) == len(other.ids))
+        return replace(limits, together=lambda first, second: len(first.ids) == len(second.ids))
 
     def generate(self, prompts: Sequence[TokenizedPrompt]) -> Batch:
         """Continues prompts in one batch, padded on the left.
@@ -175,31 +193,47 @@ class Generator:
         ScoringError
             For logits that are not numbers.
         """
-        width, new = max(len(p.ids) for p in prompts), max(p.new for p in prompts)
+        width = max(len(prompt.ids) for prompt in prompts)
+        new = max(prompt.new for prompt in prompts)
         step = Next(prompts, self.decoding, new, self.network.device)
-        made = self.network.generate(
-            [p.ids for p in prompts],
+        processors = list(self.processors)
+        # The draw comes last: it is of the scores that the others leave.
+        processors.append(step)
+        generated = self.network.generate(
+            [prompt.ids for prompt in prompts],
             new,
-            [*self.processors, step],
+            processors,
             bad_words_ids=banned(self.tokens, self.decoding.banned),
             use_cache=self.mode.cached,
         )
         for prompt, bad in zip(prompts, step.bad.tolist(), strict=True):
             if bad:
                 raise self.invalid(prompt.request, float("nan"))
-        rows: list[list[int]] = made[:, width:].tolist()
         end = self.network.bare.generation_config.eos_token_id
-        ends = set(end) if isinstance(end, list) else {end} - {None}
-        continued = [until(row[: p.new], ends) for p, row in zip(prompts, rows, strict=True)]
-        tokens, generated = sum(len(p.ids) for p in prompts), sum(map(len, continued))
-        tokenizer = self.tokens.tokenizer
-        # Decoded with the prompt, because a tokenizer may drop or add a space where a text begins.
-        texts = [continued_text(tokenizer, p.ids, ids) for p, ids in zip(prompts, continued, strict=True)]
-        return Batch(texts, tokens + generated, len(prompts) * width - tokens, generated)
+        if isinstance(end, list):
+            ends = set(end)
+        else:
+            ends = {end} - {None}
+        texts = []
+        new_tokens = 0
+        prompt_tokens = 0
+        rows: list[list[int]] = generated[:, width:].tolist()
+        for prompt, row in zip(prompts, rows, strict=True):
+            ids = until(row[: prompt.new], ends)
+            new_tokens += len(ids)
+            prompt_tokens += len(prompt.ids)
+            # Decoded with the prompt, because a tokenizer may drop or add a space where a text begins.
+            texts.append(continued_text(self.tokens.tokenizer, prompt.ids, ids))
+        padding = len(prompts) * width - prompt_tokens
+        return Batch(texts, prompt_tokens + new_tokens, padding, new_tokens)
 
 
 def continued_text(tokenizer: Any, prompt: list[int], new: list[int]) -> str:
     """The text of new tokens, with the leading space that many tokenizers drop from a text's first token."""
-    plain = partial(tokenizer.decode, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-    before, whole = plain(prompt), plain(prompt + new)
-    return str(whole[len(before) :] if whole.startswith(before) else plain(new))
+    decode = partial(tokenizer.decode, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    before = str(decode(prompt))
+    whole = str(decode(prompt + new))
+    if whole.startswith(before):
+        return whole[len(before) :]
+    # The last token of the prompt and the first new one may be bytes of one letter.
+    return str(decode(new))

@@ -145,9 +145,16 @@ class LoadOptions:
 
         logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         started = time.perf_counter()
-        spread, model = self.device == "auto", str(BUNDLED.get(self.model, self.model))
-        place = checkpoint.torch_device(None if spread else self.device)
-        device_map = "auto" if spread else self.device_map or ({"": place} if self.quantize else None)
+        model = str(BUNDLED.get(self.model, self.model))
+        device_map: Any = self.device_map or None
+        if self.device == "auto":
+            place = checkpoint.torch_device(None)
+            device_map = "auto"
+        else:
+            place = checkpoint.torch_device(self.device)
+            # bitsandbytes places the weights while they are read: they cannot be moved afterwards.
+            if not device_map and self.quantize:
+                device_map = {"": place}
         folder, kind = self.fetched()
         config = checkpoint.config(folder, model)
         numbers = checkpoint.dtype(self.dtype, config, place, exact=self.exact)
@@ -156,22 +163,31 @@ class LoadOptions:
             folder,
             model,
             kind,
+            # None leaves the choice to transformers, which prefers safetensors.
             use_safetensors=not self.allow_pickle or None,
             dtype=numbers,
             device_map=device_map,
             quantization_config=checkpoint.quantized(self.quantize, numbers),
             **code,
         )
-        network = network if device_map else network.to(place)
+        if not device_map:
+            network = network.to(place)
         digests = checkpoint.file_digests(folder)
-        stamp, base = "", checkpoint.identity(folder, model, digests)
+        base = checkpoint.identity(folder, model, digests)
+        adapter = ""
         if self.adapter is not None:
-            of_adapter = str(self.adapter), self.adapter_revision
-            of_base = model, base, checkpoint.identity(folder, "", digests)
-            network, stamp = checkpoint.adapted(network, *of_adapter, *of_base, allowed=self.allow_pickle)
+            network, adapter = checkpoint.adapted(
+                network,
+                str(self.adapter),
+                self.adapter_revision,
+                model,
+                base,
+                checkpoint.identity(folder, "", digests),
+                allowed=self.allow_pickle,
+            )
         tokenizer = checkpoint.tokenizer(folder, model, code)
         name = without_home(self.model)
-        loaded = Model(network, tokenizer, kind, name, base, stamp, exact=self.exact, files=digest(digests))
+        loaded = Model(network, tokenizer, kind, name, base, adapter, exact=self.exact, files=digest(digests))
         loaded.named_revision = self.revision or ""
         loaded.keep_measurements()
         loaded.stats.load_seconds = time.perf_counter() - started

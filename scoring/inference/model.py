@@ -12,12 +12,12 @@ import transformers
 
 from builders.sources.fetch import default_cache
 from cards.common.stored import digest
-from scoring.inference import batching, checkpoint, network, probes
+from scoring.inference import batching, checkpoint, measurements, network
 from scoring.inference.batching import Limits, Tree, plan, run
 from scoring.inference.engine import CAPABILITIES, Batching, Capability, Continued, Engine, Scored, Stats, versions
 from scoring.inference.generation import Decoding, Generator, TokenizedPrompt
+from scoring.inference.measurements import Measurements
 from scoring.inference.network import Network
-from scoring.inference.probes import Probes
 from scoring.inference.responses import not_a_number
 from scoring.inference.tokens import Kind, Query, Tokens
 from scoring.types import ScoringError
@@ -53,7 +53,8 @@ class Model(Engine):
     Raises
     ------
     ScoringError
-        For a network whose answers would not be what they are called (:meth:`scoring.inference.probes.Probes.check`).
+        For a network whose answers would not be what they are called
+        (:meth:`scoring.inference.measurements.Measurements.check`).
     """
 
     def __init__(
@@ -68,19 +69,29 @@ class Model(Engine):
         exact: bool = False,
         files: str = "",
     ) -> None:
-        self.kind, self.exact = kind, exact
-        self.name, self.revision, self.adapter, self.files = name, revision, adapter, files
+        self.kind = kind
+        self.exact = exact
+        self.name = name
+        self.revision = revision
+        self.adapter = adapter
+        self.files = files
         self.stats = Stats()
-        bare = network.get_base_model() if hasattr(network, "get_base_model") else network
+        bare = network
+        if hasattr(network, "get_base_model"):
+            bare = network.get_base_model()
         # A few networks have no embedding with weights (Perceiver, I-BERT).
         weight = getattr(bare.get_input_embeddings(), "weight", None)
-        size = int(bare.config.get_text_config().vocab_size if weight is None else len(weight))
+        if weight is None:
+            size = int(bare.config.get_text_config().vocab_size)
+        else:
+            size = len(weight)
         self.tokens = Tokens(tokenizer, kind, _window(bare), size=size)
         # Sampling settings that come with a model would silently take the place of those left unset.
         if kind == "causal":
             settings: Any = transformers.GenerationConfig
             ends = getattr(getattr(bare, "generation_config", None), "eos_token_id", None)
-            ends = tokenizer.eos_token_id if ends is None else ends
+            if ends is None:
+                ends = tokenizer.eos_token_id
             bare.generation_config = settings(eos_token_id=ends, pad_token_id=self.tokens.pad)
         self.network = network
 
@@ -92,9 +103,10 @@ class Model(Engine):
     @network.setter
     def network(self, network: Any) -> None:
         self._network = Network(network, self.kind, self.tokens.pad)
-        special = frozenset({*self.tokens.tokenizer.all_special_ids, self._network.pad})
-        self.probes = Probes(self._network, self.name or type(self._network.bare).__name__, self.tokens.window, special)
-        self.probes.check()
+        name = self.name or type(self._network.bare).__name__
+        special = frozenset(self.tokens.tokenizer.all_special_ids) | {self._network.pad}
+        self.measurements = Measurements(self._network, name, self.tokens.window, special)
+        self.measurements.check()
 
     def keep_measurements(self) -> None:
         """Keeps what is measured of this network for later processes, by all that it depends on.
@@ -110,9 +122,9 @@ class Model(Engine):
             "attention": str(bare.config._attn_implementation),
             "places": str(getattr(bare, "hf_device_map", "")),
             "model": (self.revision, self.files, self.adapter, self.kind, self.dtype, self.tokens.window),
-            "code": [inspect.getsource(module) for module in (batching, network, probes)],
+            "code": [inspect.getsource(module) for module in (batching, network, measurements)],
         }
-        self.probes.folder = default_cache() / "networks" / digest(known_by)
+        self.measurements.folder = default_cache() / "networks" / digest(known_by)
 
     @property
     def device(self) -> torch.device:
@@ -123,9 +135,12 @@ class Model(Engine):
     def dtype(self) -> str:
         """The dtype of the weights, with their quantization where there is one."""
         bare = self._network.bare
-        how = getattr(bare, "quantization_method", None)
-        bits = "4bit" if getattr(bare, "is_loaded_in_4bit", False) else "8bit" if how else ""
-        return "-".join(filter(None, (str(bare.dtype).removeprefix("torch."), bits)))
+        dtype = str(bare.dtype).removeprefix("torch.")
+        if getattr(bare, "is_loaded_in_4bit", False):
+            return f"{dtype}-4bit"
+        if getattr(bare, "quantization_method", None):
+            return f"{dtype}-8bit"
+        return dtype
 
     @property
     def family(self) -> str:
@@ -140,19 +155,25 @@ class Model(Engine):
     @property
     def capabilities(self) -> frozenset[Capability]:
         """All that there is for its kind."""
-        return frozenset(CAPABILITIES) - ({"generation"} if self.kind == "masked" else {"masked"})
+        if self.kind == "masked":
+            return frozenset(CAPABILITIES) - {"generation"}
+        return frozenset(CAPABILITIES) - {"masked"}
 
     @property
     def environment(self) -> dict[str, Any]:
         """Versions and machine, and the ways of batching that this model does not allow, for a report."""
-        gpu = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else ""
-        return {
+        device = self.device.type
+        if device == "cuda":
+            device = torch.cuda.get_device_name(self.device) or device
+        facts: dict[str, Any] = {
             **versions("torch", "transformers", "tokenizers", "peft", "accelerate", "bitsandbytes", "numpy"),
-            "device": gpu or self.device.type,
+            "device": device,
             "threads": torch.get_num_threads(),
             "exact": self.exact,
-            **({"batching": " ".join(self.probes.findings.values())} if self.probes.findings else {}),
         }
+        if self.measurements.findings:
+            facts["batching"] = " ".join(self.measurements.findings.values())
+        return facts
 
     def score(self, queries: Sequence[Query], batching: Batching) -> Iterator[Scored]:
         """Log-probabilities in batches of prefix trees, longest first."""
@@ -168,10 +189,12 @@ class Model(Engine):
         """Continuations in batches, longest first."""
         before = replace(self.stats)
         invalid = partial(not_a_number, f"{self.name} in {self.dtype}")
-        generator = Generator(self._network, self.tokens, self.probes, decoding, invalid, exact=self.exact)
-        for batch, made in run(prompts, generator.generate, generator.limits(prompts, self._limits(batching))):
-            self.stats.add(asked=made.tokens, tokens=made.tokens, padding=made.padding, generated=made.generated)
-            yield from map(Continued, batch, made.texts)
+        generator = Generator(self._network, self.tokens, self.measurements, decoding, invalid, exact=self.exact)
+        limits = generator.limits(prompts, self._limits(batching))
+        for prompts_of_batch, batch in run(prompts, generator.generate, limits):
+            self.stats.add(asked=batch.tokens, tokens=batch.tokens, padding=batch.padding, generated=batch.generated)
+            for prompt, text in zip(prompts_of_batch, batch.texts, strict=True):
+                yield Continued(prompt, text)
         self.stats.flops += self._flops(before)
 
     def _limits(self, batching: Batching) -> Limits:
@@ -194,19 +217,22 @@ class Model(Engine):
         spelled = [query.spelled() for query in queries]
         self.stats.asked += sum(len(query.ids) for query in spelled)
         plain = partial(plan, share=False, longest=0, reach=0.0)
-        if queries:
-            self.probes.check(max(len(query.ids) for query in spelled))
-        if self.exact or not queries:
+        if not queries:
             return plain(spelled, merge=False), replace(limits, size=1)
-        behind = [len(query.ids) for query in spelled if query.hidden]
         longest = max(len(query.ids) for query in spelled)
-        trees, shared = plain(spelled, merge=True), 0
-        if share and self.kind == "causal" and (not behind or self.probes.gaps(max(behind))):
+        self.measurements.check(longest)
+        if self.exact:
+            return plain(spelled, merge=False), replace(limits, size=1)
+        # The longest query with padding on the left, which not every network can leave out.
+        longest_hidden = max((len(query.ids) for query in spelled if query.hidden), default=0)
+        trees = plain(spelled, merge=True)
+        shared = 0
+        if share and self.kind == "causal" and (not longest_hidden or self.measurements.gaps(longest_hidden)):
             trees, shared = self._shared(queries, trees)
         if limits.size != 1:
-            if not self.probes.batches(longest):
+            if not self.measurements.batches(longest):
                 limits = replace(limits, size=1)
-            padding = self.probes.pads(longest, hidden=bool(behind))
+            padding = self.measurements.pads(longest, hidden=bool(longest_hidden))
             limits = replace(limits, together=partial(_together, padding=padding, shared=shared))
         return trees, limits
 
@@ -221,7 +247,7 @@ class Model(Engine):
             size = max((len(tree) for tree in trees if tree.branched), default=0)
             if not size:
                 return trees, 0
-            allowed = self.probes.shares(size)
+            allowed = self.measurements.shares(size)
             if not allowed:
                 return plain, 0
             if size <= allowed:
@@ -235,14 +261,16 @@ class Model(Engine):
         The weights take 24 width² operations a token, attention 4 width a pair of tokens, and an exponential
         for each head, which takes a processor as long as ``EXPONENTIAL`` multiplications.
         """
-        config = self._network.config
-        heads, width = getattr(config, "num_attention_heads", 1), self._network.width
+        heads = getattr(self._network.config, "num_attention_heads", 1)
+        width = self._network.width
+        # 24 width² divided by 4 (width + EXPONENTIAL · heads).
         return float(6 * width**2 / (width + EXPONENTIAL * heads))
 
     @torch.inference_mode()
     def _score(self, trees: Sequence[Tree]) -> Scored:
         """The answers of one batch, with one transfer from the device."""
-        tokens = sum(map(len, trees))
+        tokens = sum(len(tree) for tree in trees)
+        width = max(len(tree) for tree in trees)
         outputs, places, want = self._network.outputs(trees)
         # The head takes places in ascending order, and the answers go back to the order of the trees.
         order = np.argsort(places, kind="stable")
@@ -250,19 +278,21 @@ class Model(Engine):
         # One transfer to the processor for a batch: each would wait for the device.
         values[order] = self._network.logprobs(outputs, places[order], want[order]).cpu().numpy()
         answers = np.array([number for tree in trees for number in tree.answer], dtype=np.int64)
-        self.stats.add(tokens=tokens, padding=len(trees) * max(map(len, trees)) - tokens, read=len(outputs))
+        self.stats.add(tokens=tokens, padding=len(trees) * width - tokens, read=len(outputs))
         return Scored(answers, values)
 
     def _flops(self, before: Stats) -> float:
         """Multiplications and additions with weights since: of all but embeddings per token, of the head where read."""
         tokens = self.stats.tokens - before.tokens
         read = self.stats.read + self.stats.generated - before.read - before.generated
-        bare, config = self._network.bare, self._network.config
-        parts = (bare.get_input_embeddings(), self._network.head)
-        # Head and embedding may be one matrix, which is counted once.
-        embeddings = {id(part.weight): part.weight.numel() for part in parts if hasattr(part, "weight")}
+        bare = self._network.bare
+        embeddings = {}
+        for part in (bare.get_input_embeddings(), self._network.head):
+            # Head and embedding may be one matrix, which is counted once.
+            if hasattr(part, "weight"):
+                embeddings[id(part.weight)] = part.weight.numel()
         body = bare.num_parameters() - sum(embeddings.values())
-        return float(2 * (body * tokens + self._network.width * config.vocab_size * read))
+        return float(2 * (body * tokens + self._network.width * self._network.config.vocab_size * read))
 
     def _alone(self, row: Sized, error: Exception) -> ScoringError:
         weights = self._network.bare.get_memory_footprint() / 2**30
@@ -286,10 +316,13 @@ def _together(first: Tree, row: Tree, *, padding: bool, shared: int) -> bool:
 
 def _window(network: Any) -> int | None:
     """The most tokens a network takes, or None; position tables that skip padding ids are shorter (RoBERTa)."""
-    config = network.config.get_text_config()
-    window = getattr(config, "max_position_embeddings", None) or getattr(config, "max_seq_len", None)
-    window = window if window and window > 0 else None  # XLNet has -1 for no bound.
     for name, module in network.named_modules():
         if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+            # Positions count from after the padding id.
             return len(module.weight) - int(module.padding_idx) - 1
-    return window
+    config = network.config.get_text_config()
+    window = getattr(config, "max_position_embeddings", None) or getattr(config, "max_seq_len", None)
+    # XLNet has -1 for no bound.
+    if not window or window < 0:
+        return None
+    return int(window)

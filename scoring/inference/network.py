@@ -43,15 +43,20 @@ class Network:
     def __init__(self, module: Any, kind: Kind, pad: int) -> None:
         self.module = module.eval()
         self.kind = kind
-        self.pad = pad if pad < self.config.vocab_size else 0
+        # Padding is never read, but an id outside the vocabulary would fail.
+        self.pad = 0
+        if pad < self.config.vocab_size:
+            self.pad = pad
         self.head = self.bare.get_output_embeddings()
         # Measured at two shapes of batch.
-        self.head_apart = self.head is not None and all(map(self._same_logits, ((2, 8), (1, 5))))
+        self.head_apart = self.head is not None and self._same_logits((2, 8)) and self._same_logits((1, 5))
 
     @property
     def bare(self) -> Any:
         """The network of transformers inside an adapter's wrapper."""
-        return self.module.get_base_model() if hasattr(self.module, "get_base_model") else self.module
+        if hasattr(self.module, "get_base_model"):
+            return self.module.get_base_model()
+        return self.module
 
     @property
     def config(self) -> Any:
@@ -68,7 +73,9 @@ class Network:
         """The device of inputs; layers may be elsewhere under a device map, and offloaded weights on none."""
         hook = getattr(self.bare.get_input_embeddings(), "_hf_hook", None)
         place = getattr(hook, "execution_device", None)
-        return cast(torch.device, self.bare.device) if place is None else torch.device(place)
+        if place is None:
+            return cast(torch.device, self.bare.device)
+        return torch.device(place)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -78,6 +85,7 @@ class Network:
     @cached_property
     def _takes_cache(self) -> bool:
         parameters = inspect.signature(self.bare.forward).parameters
+        # A forward with **kwargs passes the option on.
         return "use_cache" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
     def tensor(self, values: Any) -> torch.Tensor:
@@ -90,14 +98,15 @@ class Network:
         Ordinary sequences get a 2-D attention mask (0 for padding and hidden tokens). Where a tree has
         branches, all get position ids and an additive mask of shape (trees, 1, tokens, tokens).
         """
-        width = max(map(len, trees))
+        width = max(len(tree) for tree in trees)
         ids = self.tensor(padded([tree.ids for tree in trees], self.pad, width))
-        # In a causal network later padding attends to padding, so that no position attends to nothing.
-        branched = any(tree.branched for tree in trees)
-        ends = self.tensor(padded([tree.ends for tree in trees], width if branched else 0, width))
         place = torch.arange(width, device=ids.device)
-        if not branched:
+        ends_of_trees = [tree.ends for tree in trees]
+        if not any(tree.branched for tree in trees):
+            ends = self.tensor(padded(ends_of_trees, 0, width))
             return {"input_ids": ids, "attention_mask": (place < ends).long()}
+        # In a causal network later padding attends to padding, so that no position attends to nothing.
+        ends = self.tensor(padded(ends_of_trees, width, width))
         # Token i attends to token j where j is not later, and i is before the end of j.
         visible = (place[:, None] >= place) & (place[:, None] < ends[:, None, :])
         mask = torch.zeros(visible.shape, dtype=self.dtype, device=ids.device)
@@ -117,15 +126,17 @@ class Network:
         places, want:
             For each answer, in the order of the trees, its row of ``outputs`` and its token.
         """
-        width = max(map(len, trees))
+        width = max(len(tree) for tree in trees)
         # Places in the flattened batch; a position that several answers are read from is computed once.
-        where = np.concatenate([np.array(tree.at) + n * width for n, tree in enumerate(trees)])
+        where = np.concatenate([np.array(tree.at) + row * width for row, tree in enumerate(trees)])
         # The head costs as much as many layers where the vocabulary is large, so it sees each position once.
         read, places = np.unique(where, return_inverse=True)
         states = self.forward(self.inputs(trees))
         # An adapter (prompt tuning) may put tokens before each row.
+        virtual = 0
         adapter: Any = getattr(self.module, "active_peft_config", None)
-        virtual = int(adapter.num_virtual_tokens) if getattr(adapter, "is_prompt_learning", False) else 0
+        if getattr(adapter, "is_prompt_learning", False):
+            virtual = int(adapter.num_virtual_tokens)
         if states.shape[1] != virtual + width:
             raise RuntimeError(f"The network gives {states.shape[1]} outputs for {virtual + width} tokens.")
         states = states[:, virtual:].flatten(0, 1)
@@ -134,7 +145,7 @@ class Network:
     @torch.inference_mode()
     def generate(self, prompts: Sequence[Sequence[int]], new: int, processors: Sequence[Any], **more: Any) -> Any:
         """What transformers generates greedily, so many ``new`` tokens after prompts that are padded on the left."""
-        width = max(map(len, prompts))
+        width = max(len(prompt) for prompt in prompts)
         lengths = np.array([[len(prompt)] for prompt in prompts])
         return self.module.generate(
             input_ids=self.tensor(padded(prompts, self.pad, width, left=True)),
@@ -148,11 +159,15 @@ class Network:
 
     def forward(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """The head's input where it is applied apart, else logits; shape (rows, tokens, ...)."""
-        return self._head_input(inputs) if self.head_apart else cast(torch.Tensor, self._run(inputs).logits)
+        if self.head_apart:
+            return self._head_input(inputs)
+        return cast(torch.Tensor, self._run(inputs).logits)
 
     def _run(self, inputs: Mapping[str, torch.Tensor]) -> Any:
-        uncached = {"use_cache": False} if self.kind == "causal" and self._takes_cache else {}
-        return self.module(**inputs, **uncached)
+        # A cache would be made for a continuation that never comes.
+        if self.kind == "causal" and self._takes_cache:
+            return self.module(**inputs, use_cache=False)
+        return self.module(**inputs)
 
     def _head_input(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """The input of the head, which itself runs at one position only."""
@@ -160,8 +175,9 @@ class Network:
         caught: list[torch.Tensor] = []
 
         def keep_one(_: Any, arguments: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-            caught.append(arguments[0])
-            return (arguments[0][:, :1], *arguments[1:])
+            states = arguments[0]
+            caught.append(states)
+            return (states[:, :1], *arguments[1:])
 
         handle = self.head.register_forward_pre_hook(keep_one)
         try:
@@ -190,7 +206,9 @@ class Network:
 
     def logits(self, outputs: torch.Tensor) -> torch.Tensor:
         """Logits of outputs, in float32 or better."""
-        logits = self._from_head(outputs, slice(None)) if self.head_apart else outputs
+        logits = outputs
+        if self.head_apart:
+            logits = self._from_head(outputs, slice(None))
         return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
     def _from_head(self, outputs: torch.Tensor, tile: slice) -> torch.Tensor:
@@ -199,16 +217,21 @@ class Network:
         if tile == slice(None):
             logits: torch.Tensor = head(outputs)
         else:
-            bias = None if head.bias is None else head.bias[tile]
+            bias = head.bias
+            if bias is not None:
+                bias = bias[tile]
             logits = torch.nn.functional.linear(outputs, head.weight[tile], bias)
+        # Each of these three changes log-probabilities, and is applied after the module that counts as the head.
         scale = getattr(self.config, "logit_scale", None)
         if isinstance(scale, float):  # Cohere; MPT has a text or None.
-            # Each of these three changes log-probabilities, and is applied after the module that counts as the head.
             logits = logits * scale
-        if scaling := getattr(self.config, "logits_scaling", None):  # Granite
+        scaling = getattr(self.config, "logits_scaling", None)  # Granite
+        if scaling:
             logits = logits / scaling
         cap = getattr(self.config, "final_logit_softcapping", None)  # Gemma 2
-        return torch.tanh(logits / cap) * cap if cap else logits
+        if cap:
+            logits = torch.tanh(logits / cap) * cap
+        return logits
 
     def _tiles(self) -> list[slice]:
         """Parts of the vocabulary to compute one at a time; several only for a linear head without hooks."""
@@ -230,27 +253,43 @@ class Network:
         adds to a running log-sum-exp: its maximum and its sum of exponentials are kept, and combined at the end.
         """
         tiles = self._tiles()
-        width = tiles[0].stop or (len(self.head.weight) if self.head_apart else outputs.shape[-1])
+        if tiles[0].stop:
+            width = tiles[0].stop
+        elif self.head_apart:
+            width = len(self.head.weight)
+        else:
+            width = outputs.shape[-1]
         chunk = max(1, LOGITS.get(self.device.type, LOGITS["cpu"]) // width)
         numbers = torch.promote_types(outputs.dtype, torch.float32)
         # Chunks bound the memory and tiles fit the caches; both leave each number as it is, but for the order of sums.
         bounds = np.searchsorted(places, np.arange(0, len(outputs) + chunk, chunk))
-        place, token = self.tensor(places).to(outputs.device), self.tensor(want).to(outputs.device)
+        place = self.tensor(places).to(outputs.device)
+        token = self.tensor(want).to(outputs.device)
         parts = []
-        for n, (low, high) in enumerate(pairwise(bounds.tolist())):
-            states = outputs[n * chunk : (n + 1) * chunk]
-            row, wanted = place[low:high] - n * chunk, token[low:high]
+        for number, (low, high) in enumerate(pairwise(bounds.tolist())):
+            states = outputs[number * chunk : (number + 1) * chunk]
+            row = place[low:high] - number * chunk
+            wanted = token[low:high]
             # A token in no tile stays NaN, which is refused; any number would look like a probability.
-            chosen, tops, sums = torch.full_like(wanted, torch.nan, dtype=numbers), [], []
+            chosen = torch.full_like(wanted, torch.nan, dtype=numbers)
+            tops = []
+            sums = []
             for tile in tiles:
-                logits = (self._from_head(states, tile) if self.head_apart else states).to(numbers)
-                row, wanted, chosen = (values.to(logits.device) for values in (row, wanted, chosen))
-                here = wanted - (tile.start or 0)
-                inside = (here >= 0) & (here < logits.shape[1])
-                chosen = torch.where(inside, logits[row, here.clamp(0, logits.shape[1] - 1)], chosen)
+                logits = states
+                if self.head_apart:
+                    logits = self._from_head(states, tile)
+                logits = logits.to(numbers)
+                # The head may be on another device than the layers before it.
+                row = row.to(logits.device)
+                wanted = wanted.to(logits.device)
+                chosen = chosen.to(logits.device)
+                column = wanted - (tile.start or 0)
+                inside = (column >= 0) & (column < logits.shape[1])
+                chosen = torch.where(inside, logits[row, column.clamp(0, logits.shape[1] - 1)], chosen)
                 # A floor, because all tokens of a tile may have a logit of -inf.
-                tops.append(logits.amax(-1).clamp(min=torch.finfo(numbers).min))
-                sums.append((logits - tops[-1][:, None]).exp_().sum(-1))
+                top_of_tile = logits.amax(-1).clamp(min=torch.finfo(numbers).min)
+                tops.append(top_of_tile)
+                sums.append((logits - top_of_tile[:, None]).exp_().sum(-1))
             # log Σ exp over all tiles from those of each: Σ exp(x − top) with the largest of the tops, which cannot
             # overflow.
             top = torch.stack(tops).amax(0)

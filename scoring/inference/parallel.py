@@ -46,8 +46,10 @@ class Processes:
         """As the launcher says in ``RANK`` and ``WORLD_SIZE``."""
         count = environment.get("WORLD_SIZE", "1")
         rank = environment.get("RANK", "0")
-        several = count.isdecimal() and rank.isdecimal() and "MASTER_ADDR" in environment
-        return cls(int(rank), int(count)) if several else cls()
+        # Other programs set the first two; a launcher of torch also says where its processes meet.
+        if count.isdecimal() and rank.isdecimal() and "MASTER_ADDR" in environment:
+            return cls(int(rank), int(count))
+        return cls()
 
     @property
     def first(self) -> bool:
@@ -58,7 +60,10 @@ class Processes:
         """The items of this process: every so-manieth block of neighbours."""
         # Blocks keep neighbours together, whose contexts are shared, and are many, so that lengths even out.
         size = max(len(items) // (self.count * BLOCKS), 1)
-        return [item for n, item in enumerate(items) if n // size % self.count == self.rank]
+        share: list[Any] = []
+        for first in range(self.rank * size, len(items), self.count * size):
+            share += items[first : first + size]
+        return share
 
     @contextmanager
     def connected(self) -> Iterator[None]:
@@ -93,14 +98,15 @@ class Processes:
 ALONE = Processes()
 
 
-def own_device(processes: Processes, given: str | None) -> str | None:
-    """The device of this process: a GPU for each, where there are several processes and none is given."""
-    if processes.count == 1 or given:
-        return given
+def own_device(processes: Processes, device: str | None) -> str | None:
+    """The device of this process: a GPU for each, where there are several processes and no device is named."""
+    if processes.count == 1 or device:
+        return device
     import torch
 
     if not torch.cuda.is_available():
         return None
+    # LOCAL_RANK counts the processes of one machine; more processes than GPUs share these.
     return f"cuda:{int(os.environ.get('LOCAL_RANK', '0')) % torch.cuda.device_count()}"
 
 
@@ -129,27 +135,34 @@ def together(
     import torch.distributed as dist
 
     # The same question is asked once by all processes together, whatever ids it has.
-    unique = list({replace(request, id=""): request for request in requests}.values())
-    left = [[n for n, request in enumerate(unique) if store.get(request) is None]]
-    dist.broadcast_object_list(left, src=0)
-    own = processes.share([unique[n] for n in left[0]])
+    by_content = {replace(request, id=""): request for request in requests}
+    unique = list(by_content.values())
+    unanswered = [number for number, request in enumerate(unique) if store.get(request) is None]
+    # The first process has the file of all, so the others take its list in place of theirs.
+    box = [unanswered]
+    dist.broadcast_object_list(box, src=0)
+    share = processes.share([unique[number] for number in box[0]])
+    result: Any
     try:
-        answered = answer(own)
-        result: Any = [(request.id, answered[request.id]) for request in own]
+        answered = answer(share)
+        result = [(request.id, answered[request.id]) for request in share]
     except ScoringError as error:
         result = str(error)
-    gathered = _gathered(processes, result)
+    # A text is the error of a process, and a list has its responses. The first process stored its own itself.
+    reason = ""
     by_id = {request.id: request for request in unique}
-    failed = [theirs for theirs in gathered if isinstance(theirs, str)]
-    for responses in (theirs for theirs in gathered[1:] if not isinstance(theirs, str)):
-        for name, response in responses:
-            if store.get(by_id[name]) is None:
-                store.put(by_id[name], response)
+    for rank, result_of_process in enumerate(_gathered(processes, result)):
+        if isinstance(result_of_process, str):
+            reason = reason or result_of_process
+        elif rank:
+            for name, response in result_of_process:
+                if store.get(by_id[name]) is None:
+                    store.put(by_id[name], response)
     # All processes learn of an error, so that none waits for the next piece of another one.
-    reason = [failed[0] if failed else ""]
-    dist.broadcast_object_list(reason, src=0)
-    if reason[0]:
-        raise ScoringError(reason[0])
+    reasons = [reason]
+    dist.broadcast_object_list(reasons, src=0)
+    if reasons[0]:
+        raise ScoringError(reasons[0])
 
 
 def ended(processes: Processes, model: Engine, store: Store) -> None:
@@ -163,11 +176,16 @@ def ended(processes: Processes, model: Engine, store: Store) -> None:
     import torch.distributed as dist
 
     stats = model.stats
-    for theirs in _gathered(processes, stats)[1:]:
+    for stats_of_process in _gathered(processes, stats)[1:]:
         for field in fields(stats):
-            # Processes work side by side: their tokens add up, and the longest time is that of the run.
-            combined = max if field.name.endswith("seconds") else sum
-            setattr(stats, field.name, combined((getattr(stats, field.name), getattr(theirs, field.name))))
+            value = getattr(stats, field.name)
+            other = getattr(stats_of_process, field.name)
+            # Processes work at the same time: their tokens add up, and the longest time is that of the run.
+            if field.name.endswith("seconds"):
+                value = max(value, other)
+            else:
+                value += other
+            setattr(stats, field.name, value)
     dist.barrier()
     if not processes.first:
         store.remove()
@@ -178,6 +196,10 @@ def _gathered(processes: Processes, item: Any) -> list[Any]:
     """The items of all processes in the first one; an empty list in the others."""
     import torch.distributed as dist
 
-    gathered: list[Any] | None = [None] * processes.count if processes.first else None
+    # Only the process that receives may give a list.
+    if not processes.first:
+        dist.gather_object(item, None)
+        return []
+    gathered: list[Any] = [None] * processes.count
     dist.gather_object(item, gathered)
-    return gathered or []
+    return gathered

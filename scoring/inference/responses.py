@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, count, pairwise
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,15 +36,15 @@ def not_a_number(source: str, request: Request, value: float) -> ScoringError:
 
 
 @dataclass(eq=False)
-class Responses:
+class IncomingResponses:
     """Numbers and texts on their way to becoming responses.
 
     Parameters
     ----------
     tokens, requests:
-        The requests, whose queries stand in ``queries``.
+        The requests, whose queries are in ``queries``.
     source:
-        The model and its dtype, for the error about a number that is none.
+        The model and its dtype, for the error about a number that is no log-probability.
     on_response, progress:
         Called with each complete response, and with the number of complete responses and of requests.
 
@@ -61,37 +61,52 @@ class Responses:
     progress: Callable[[int, int], None] | None = None
 
     def __post_init__(self) -> None:
-        tokens, requests = self.tokens, self.requests
-        self.number = {request.id: n for n, request in enumerate(requests)}
-        if len(self.number) < len(requests):
-            twice = next(request.id for n, request in enumerate(requests) if self.number[request.id] != n)
-            raise ScoringError(
-                f"Two requests have the id {twice!r}; responses are told apart by id, so give each its own."
-            )
+        self.number = {request.id: number for number, request in enumerate(self.requests)}
+        for number, request in enumerate(self.requests):
+            # Of two requests with one id, the later one has its number there.
+            if self.number[request.id] != number:
+                raise ScoringError(
+                    f"Two requests have the id {request.id!r}; responses are told apart by id, so give each its own."
+                )
         self.queries: list[Query] = []
+        # For each request where the answers of each option begin, and the answer of each candidate form that has one.
         self._bounds: list[list[int]] = []
         self._candidates: list[list[int | None]] = []
+        # The number of the request of each answer.
         owners: list[int] = []
-        for number, (options, candidates) in enumerate(tokens.queries(requests)):
-            self.queries += chain(*options, [candidates] if candidates else [])
-            words = tokens.words(requests[number].candidates, requests[number].context)
+        for number, (options, candidates) in enumerate(self.tokens.queries(self.requests)):
+            request = self.requests[number]
             # The answers of a request have the next numbers: those of its options, then those of its forms.
-            lengths = (sum(len(q.at) for q in option) for option in options)
-            self._bounds.append(list(accumulate(lengths, initial=len(owners))))
-            numbers = count(self._bounds[-1][-1])
-            self._candidates.append([None if word is None else next(numbers) for word in words])
-            # The next unused number says how many answers this request has.
-            owners += [number] * (next(numbers) - len(owners))
+            count = len(owners)
+            bounds = [count]
+            for option in options:
+                self.queries += option
+                count += sum(len(query.at) for query in option)
+                bounds.append(count)
+            self._bounds.append(bounds)
+            if candidates:
+                self.queries.append(candidates)
+            forms: list[int | None] = []
+            for word in self.tokens.words(request.candidates, request.context):
+                if word is None:
+                    forms.append(None)
+                else:
+                    forms.append(count)
+                    count += 1
+            self._candidates.append(forms)
+            owners += [number] * (count - len(owners))
         self._owner = np.array(owners, dtype=np.int64)
         # How many answers each request still waits for; a continuation is one of them.
-        self._left = self._counted(self._owner) + [request.max_new > 0 for request in requests]
+        self._left = self._counted(self._owner) + [request.max_new > 0 for request in self.requests]
         self.values = np.full(len(owners), np.nan)
-        self.texts = [""] * len(requests)
-        self._replies: list[Response | None] = [None] * len(requests)
+        self.texts = [""] * len(self.requests)
+        self._replies: list[Response | None] = [None] * len(self.requests)
         self._done = 0
+        # A request of which nothing is wanted is complete at once.
         self._complete(np.flatnonzero(self._left == 0))
 
     def _counted(self, numbers: Ints) -> Ints:
+        """How often each request is among the numbers of requests."""
         return np.bincount(numbers, minlength=len(self.requests))
 
     def score(self, answers: Ints, values: Floats) -> None:
@@ -100,7 +115,7 @@ class Responses:
         Raises
         ------
         ScoringError
-            For one that none can be, see :func:`is_logprob`.
+            For a number that cannot be one, see :func:`is_logprob`.
         """
         bad = np.flatnonzero(~is_logprob(values))
         if len(bad):
@@ -120,14 +135,22 @@ class Responses:
         self._complete(np.flatnonzero((answered > 0) & (self._left == 0)))
 
     def _complete(self, numbers: Ints) -> None:
+        """Makes the responses to the requests of these numbers, which wait for nothing more."""
         for number in numbers.tolist():
-            bounds, forms = self._bounds[number], self._candidates[number]
-            self._replies[number] = response = Response(
-                self.requests[number].id,
-                tuple(tuple(self.values[a:b].tolist()) for a, b in pairwise(bounds)),
-                tuple(math.nan if form is None else float(self.values[form]) for form in forms),
-                self.texts[number],
+            logprobs = []
+            for first, end in pairwise(self._bounds[number]):
+                logprobs.append(tuple(self.values[first:end].tolist()))
+            candidate_logprobs = []
+            for form in self._candidates[number]:
+                # A form of several tokens has no probability.
+                value = math.nan
+                if form is not None:
+                    value = float(self.values[form])
+                candidate_logprobs.append(value)
+            response = Response(
+                self.requests[number].id, tuple(logprobs), tuple(candidate_logprobs), self.texts[number]
             )
+            self._replies[number] = response
             if self.on_response:
                 self.on_response(response)
         self._done += len(numbers)

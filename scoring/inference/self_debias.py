@@ -56,11 +56,23 @@ class SelfDebiased(Model):
     """A model that answers with self-debiased probabilities; its network stays as it is."""
 
     def __init__(self, model: Model, settings: SelfDebiasing) -> None:
-        tokenizer, known_by = model.tokens.tokenizer, (model.kind, model.name, model.revision, model.adapter)
-        super().__init__(model.network, tokenizer, *known_by, exact=model.exact, files=model.files)
+        tokenizer = model.tokens.tokenizer
+        super().__init__(
+            model.network,
+            tokenizer,
+            model.kind,
+            model.name,
+            model.revision,
+            model.adapter,
+            exact=model.exact,
+            files=model.files,
+        )
         self.settings = settings
-        encode = partial(tokenizer, add_special_tokens=False)
-        self._prefixes = [list(encode(prefix.rstrip())["input_ids"]) for prefix in settings.prefixes]
+        self._prefixes: list[list[int]] = []
+        for prefix in settings.prefixes:
+            # The space after a prefix belongs to the first token of the text that follows.
+            encoded = tokenizer(prefix.rstrip(), add_special_tokens=False)
+            self._prefixes.append(list(encoded["input_ids"]))
 
     def _prefixed(self, ids: Sequence[int]) -> list[list[int]]:
         """Token ids after each prefix; a special token at the beginning stays there.
@@ -71,9 +83,13 @@ class SelfDebiased(Model):
             When they are more than the context window holds.
         """
         # A beginning-of-sequence token is one only in the first place, so the prefix follows it.
-        first = 1 if ids and ids[0] in self.tokens.tokenizer.all_special_ids else 0
-        rows = [[*ids[:first], *prefix, *ids[first:]] for prefix in self._prefixes]
-        longest = max(map(len, rows))
+        first = 0
+        if ids and ids[0] in self.tokens.tokenizer.all_special_ids:
+            first = 1
+        before = list(ids[:first])
+        after = list(ids[first:])
+        rows = [before + prefix + after for prefix in self._prefixes]
+        longest = max(len(row) for row in rows)
         if self.tokens.window and longest > self.tokens.window:
             raise ScoringError(
                 f"{longest} tokens with a prefix of self-debiasing are more than the {self.tokens.window} that "
@@ -83,7 +99,7 @@ class SelfDebiased(Model):
 
     def _logits(self, rows: Sequence[Sequence[int]]) -> torch.Tensor:
         """Logits [rows, tokens, vocabulary] of rows that are padded on the right."""
-        width = max(map(len, rows))
+        width = max(len(row) for row in rows)
         ids = self._network.tensor(padded(rows, self._network.pad, width))
         lengths = torch.tensor([[len(row)] for row in rows], device=ids.device)
         mask = (torch.arange(width, device=ids.device) < lengths).long()
@@ -99,25 +115,41 @@ class SelfDebiased(Model):
                 "A published definition that pads texts on the left cannot be computed with self-debiasing; use the "
                 "profile clean, or leave that benchmark out."
             )
-        ends = np.cumsum([len(query.want) for query in queries])
-        starts = [0, *ends[:-1].tolist()] if len(ends) else []
+        # Answers are numbered through the queries in order: those of a query have the numbers from its start on.
+        starts = []
+        start = 0
+        for query in queries:
+            starts.append(start)
+            start += len(query.want)
+        # The longest first, so that a batch has rows of nearly one length and memory is short at once or never.
         order = sorted(range(len(queries)), key=lambda number: -len(queries[number].ids))
         # A query takes a row for itself and one for each prefix, so fewer queries fit into a batch.
-        size = 1 if self.exact else max(1, ROWS // (1 + len(self._prefixes)))
-        for start in range(0, len(order), size):
-            numbers = order[start : start + size]
-            rows = [[list(queries[n].ids), *self._prefixed(queries[n].ids)] for n in numbers]
-            logits = torch.split(self._logits([row for group in rows for row in group]), [len(group) for group in rows])
-            for number, group, values in zip(numbers, rows, logits, strict=True):
-                yield self._answers(queries[number], group, values, starts[number])
-            self.stats.tokens += sum(len(row) for group in rows for row in group)
+        rows_of_query = 1 + len(self._prefixes)
+        size = max(1, ROWS // rows_of_query)
+        if self.exact:
+            size = 1
+        for first in range(0, len(order), size):
+            numbers = order[first : first + size]
+            rows: list[list[int]] = []
+            for number in numbers:
+                ids = queries[number].ids
+                rows.append(list(ids))
+                rows += self._prefixed(ids)
+            logits = self._logits(rows)
+            for place, number in enumerate(numbers):
+                part = slice(place * rows_of_query, (place + 1) * rows_of_query)
+                yield self._answers(queries[number], rows[part], logits[part], starts[number])
+            self.stats.tokens += sum(len(row) for row in rows)
 
     def _answers(self, query: Query, rows: Sequence[Sequence[int]], logits: torch.Tensor, first: int) -> Scored:
+        """The log-probabilities of a query from the logits [rows, tokens, vocabulary] of its rows."""
         places = torch.tensor(query.at, device=logits.device)
-        # A row with a prefix is longer, and what it says of a token stands as much further to the right.
-        after = [values[places + len(row) - len(rows[0])] for values, row in zip(logits[1:], rows[1:], strict=True)]
+        prefixed = []
+        for values, row in zip(logits[1:], rows[1:], strict=True):
+            # A row with a prefix is longer, and its output for a token is as much further to the right.
+            prefixed.append(values[places + len(row) - len(rows[0])])
         # All distributions are of the same token: after its own text, and after each prefix with that text.
-        logs = debiased_logprobs(logits[0][places], torch.stack(after), self.settings.decay, self.settings.epsilon)
+        logs = debiased_logprobs(logits[0][places], torch.stack(prefixed), self.settings.decay, self.settings.epsilon)
         wanted = torch.tensor(query.want, device=logs.device)[:, None]
         values = logs.gather(1, wanted)[:, 0].double().cpu().numpy()
         return Scored(np.arange(first, first + len(values)), values)
@@ -129,11 +161,11 @@ class SelfDebiased(Model):
         del batching
         invalid = partial(not_a_number, f"{self.name} in {self.dtype}")
         processors = (_Processor(self),)
-        generator = Generator(self._network, self.tokens, self.probes, decoding, invalid, True, processors)
+        generator = Generator(self._network, self.tokens, self.measurements, decoding, invalid, True, processors)
         for prompt in prompts:
-            made = generator.generate([prompt])
-            self.stats.add(tokens=made.tokens, generated=made.generated)
-            yield Continued(prompt, made.texts[0])
+            batch = generator.generate([prompt])
+            self.stats.add(tokens=batch.tokens, generated=batch.generated)
+            yield Continued(prompt, batch.texts[0])
 
 
 class _Processor(transformers.LogitsProcessor):
@@ -167,5 +199,6 @@ def with_prompt(model: Any, prompt: Prompt) -> Any:
             f"The prompt {prompt.name!r} debiases by the probabilities of all tokens, which {model.name} on a server "
             "does not give; load the model in this process."
         )
-    given: dict[str, Any] = {**prompt.self_debias, "prefixes": tuple(prompt.self_debias["prefixes"])}
-    return SelfDebiased(model, SelfDebiasing(**given))
+    settings: dict[str, Any] = dict(prompt.self_debias)
+    settings["prefixes"] = tuple(settings["prefixes"])
+    return SelfDebiased(model, SelfDebiasing(**settings))

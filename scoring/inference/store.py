@@ -11,9 +11,10 @@ In memory is only where each response begins in the file, 16 bytes for one, so t
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, fields
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -32,7 +33,7 @@ _CONTENT = [field.name for field in fields(Request) if field.name != "id"]
 
 
 def digest(request: Request) -> str:
-    """What an request is known by: all of its content but the id.
+    """The digest of a request: of all of its content but the id.
 
     >>> digest(Request("a", "The nurse said", max_new=1)) == digest(Request("b", "The nurse said", max_new=1))
     True
@@ -78,8 +79,11 @@ class Store(AppendLog):
 
     def __init__(self, folder: str | Path, key: Mapping[str, str], part: int = 0) -> None:
         header = json.dumps({"format": FORMAT, "key": dict(key)}, sort_keys=True).encode()
-        self._seal = name = hashlib.sha256(header).hexdigest()[:32]
-        path = Path(folder) / (f"{name}.part-{part}.jsonl" if part else f"{name}.jsonl")
+        name = hashlib.sha256(header).hexdigest()[:32]
+        self._seal = name
+        if part:
+            name = f"{name}.part-{part}"
+        path = Path(folder) / f"{name}.jsonl"
         # A response lost in a power failure is requested again, so lines are not synced one by one.
         super().__init__(path, path.with_suffix(".lock"), sync=False, in_memory=False)
         self.damaged: list[int] = []
@@ -87,20 +91,22 @@ class Store(AppendLog):
         self._reader: BinaryIO | None = None
         with ExitStack() as undo, self._errors():
             undo.callback(self.close)
-            first = next(self.stored_lines(), None)
+            lines = self.stored_lines()
+            _, first = next(lines, (0, None))
             if first is None:
                 self.append(header)
-            elif first[1] != header:
+            elif first != header:
                 raise ScoringError(
                     f"The file of responses {self.path} begins with another key than its name tells, so it was "
                     "changed; delete it, and its questions are asked again."
                 )
-            for line_number, (place, line) in enumerate(self.stored_lines(), 1):
-                entry = self._entry(line) if line_number > 1 else None
-                if entry is not None:
-                    self._places.put(entry[0], place)
-                elif line_number > 1:
+            # The lines after the key, which is the first one.
+            for line_number, (place, line) in enumerate(lines, 2):
+                entry = self._entry(line)
+                if entry is None:
                     self.damaged.append(line_number)
+                else:
+                    self._places.put(entry[0], place)
             if not part:
                 self._take_over(header)
             undo.pop_all()
@@ -110,16 +116,25 @@ class Store(AppendLog):
         for path in sorted(self.path.parent.glob(f"{self.path.stem}.part-*.jsonl")):
             try:
                 with AppendLog(path, path.with_suffix(".lock"), sync=False, in_memory=False) as log:
+                    lines = log.stored_lines()
                     # A process that was killed left its file; one with another header is only removed.
-                    _, first = next(log.stored_lines(), (0, b""))
-                    for _, line in log.stored_lines() if first == header else ():
-                        entry = self._entry(line)
-                        if entry is not None and self._places.get(entry[0]) is None:
-                            self._places.put(entry[0], self.append(line))
+                    _, first = next(lines, (0, b""))
+                    if first == header:
+                        self._add(line for _, line in lines)
             except Timeout:
                 continue
             path.unlink()
             path.with_suffix(".lock").unlink(missing_ok=True)
+
+    def _add(self, lines: Iterable[bytes]) -> None:
+        """Adds the responses in lines of another file that are not stored yet."""
+        for line in lines:
+            entry = self._entry(line)
+            if entry is None:
+                continue
+            name, _ = entry
+            if self._places.get(name) is None:
+                self._places.put(name, self.append(line))
 
     def __len__(self) -> int:
         return len(self._places)
@@ -132,20 +147,25 @@ class Store(AppendLog):
         super().close()
 
     def get(self, request: Request) -> Response | None:
-        """The response to an request of this content, under the id of this request; None when there is none yet."""
+        """The response to a request of this content, under the id of this request; None when there is none yet."""
         name = digest(request)
         place = self._places.get(name)
         if place is None:
             return None
         with self._errors():
-            self._reader = self._reader or self.path.open("rb")
+            if self._reader is None:
+                self._reader = self.path.open("rb")
             self._reader.seek(place)
             entry = self._entry(self._reader.readline().removesuffix(b"\n"))
         # Another response is there where the first halves of two digests are equal; then the question is asked again.
         if entry is None or entry[0] != name:
             return None
-        response = Response(request.id, *entry[1])
-        return None if _fault(request, response) else response
+        logprobs, candidate_logprobs, text = entry[1]
+        response = Response(request.id, logprobs, candidate_logprobs, text)
+        # A line that was written by hand may have other numbers of answers than the request.
+        if _fault(request, response):
+            return None
+        return response
 
     def put(self, request: Request, response: Response) -> None:
         """Keeps a response: from here on it outlives this process, and from :meth:`close` on the machine.
@@ -156,8 +176,10 @@ class Store(AppendLog):
             For a number that is not finite (only a candidate form may be NaN) or is above 0, a response that lacks
             numbers, and when the file cannot be written.
         """
+        name = digest(request)
+        # JSON has null for the NaN of a form of several tokens; any other number must be finite.
         candidate_logprobs = [None if math.isnan(value) else value for value in response.candidate_logprobs]
-        line = [name := digest(request), response.logprobs, candidate_logprobs, response.text]
+        line = [name, response.logprobs, candidate_logprobs, response.text]
         try:
             text = json.dumps(line, allow_nan=False, separators=(",", ":"))
         except ValueError:
@@ -165,7 +187,8 @@ class Store(AppendLog):
                 f"The response to {request.id!r} has a log-probability that is not finite; only finite ones are kept, "
                 "so score again in float32."
             ) from None
-        if fault := _fault(request, response):
+        fault = _fault(request, response)
+        if fault:
             raise ScoringError(f"The response to {request.id!r} {fault}; score again in float32.")
         self._places.put(name, self.append(sealed(text.encode(), self._seal)))
 
@@ -176,7 +199,7 @@ class Store(AppendLog):
         self.path.with_suffix(".lock").unlink(missing_ok=True)
 
     def _entry(self, line: bytes) -> tuple[str, tuple[Any, ...]] | None:
-        """The digest of an request and what was replied; None for a line damaged on the disk, to be asked again."""
+        """The digest of a request and its response; None for a line damaged on the disk, to be asked again."""
         content = unsealed(line, self._seal)
         if content is None:
             return None
@@ -215,7 +238,9 @@ class Places:
         if half in self._new:
             return self._new[half]
         row = self._row(half)
-        return None if row is None else int(self._at[row])
+        if row is None:
+            return None
+        return int(self._at[row])
 
     def put(self, name: str, place: int) -> None:
         """Keeps the place of a response."""
@@ -225,28 +250,36 @@ class Places:
             self._at[row] = place
             return
         self._new[half] = place
+        # Many at one time, because each sorts all of them.
         if len(self._new) >= self.LIMIT:
             names = np.concatenate([self._names, np.fromiter(self._new, np.uint64)])
             at = np.concatenate([self._at, np.fromiter(self._new.values(), np.int64)])
             order = np.argsort(names)
-            self._names, self._at = names[order], at[order]
+            self._names = names[order]
+            self._at = at[order]
             self._new.clear()
 
     def _row(self, half: int) -> int | None:
+        """The row of the first half of a digest in the sorted arrays; None where it is not there."""
         row = int(np.searchsorted(self._names, np.uint64(half)))
-        return row if row < len(self._names) and int(self._names[row]) == half else None
+        if row == len(self._names) or int(self._names[row]) != half:
+            return None
+        return row
 
 
 def _fault(request: Request, response: Response) -> str:
     """What is wrong with a response to a request, or an empty text."""
-    numbers = [*response.logprobs, response.candidate_logprobs]
-    if any(value > ROUNDING for values in numbers for value in values):
+    # Called for each response that is read or written, so the loops over numbers are those of any and chain. NaN, the
+    # log-probability of a form of several tokens, is not above 0.
+    if any(value > ROUNDING for value in chain(chain.from_iterable(response.logprobs), response.candidate_logprobs)):
         return "has a log-probability above 0"
     if len(response.logprobs) != len(request.options) or len(response.candidate_logprobs) != len(request.candidates):
         return "has not one entry for each option and candidate"
-    pairs = zip(request.options, response.logprobs, strict=True)
-    lacking = any(not (values or option.spans) for option, values in pairs)
-    return "has no log-probability of an option" if lacking else ""
+    for option, logprobs in zip(request.options, response.logprobs, strict=True):
+        # Only an option with spans may have none.
+        if not logprobs and not option.spans:
+            return "has no log-probability of an option"
+    return ""
 
 
 def _json(line: bytes) -> Any:

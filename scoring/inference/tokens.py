@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
-from itertools import chain, groupby, pairwise
+from itertools import chain, pairwise
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
@@ -40,8 +40,11 @@ def _prefix_offsets(tokenizer: Any, text: str, ids: list[int]) -> list[tuple[int
         first = tokenizer(text[:end], add_special_tokens=False, verbose=False)["input_ids"]
         if first and ids[: len(first)] == first:
             ends[len(first)] = end
-    borders = sorted(ends)
-    return [(ends[a], ends[b]) for a, b in pairwise(borders) for _ in range(a, b)]
+    offsets: list[tuple[int, int]] = []
+    for start, end in pairwise(sorted(ends)):
+        # Tokens of which no beginning is known by itself, such as the bytes of one letter, share their characters.
+        offsets += [(ends[start], ends[end])] * (end - start)
+    return offsets
 
 
 def frame(tokenizer: Any) -> tuple[list[int], list[int]]:
@@ -62,7 +65,7 @@ Kind = Literal["causal", "masked"]
 
 #: Requests whose texts are encoded at one time: the offsets of all would take more memory than all that comes of them.
 ENCODED = 256
-#: The start token of bias-bench, which stands for the beginning of a sentence.
+#: The start token of bias-bench, which marks the beginning of a sentence.
 START = "<|endoftext|>"
 
 
@@ -93,8 +96,13 @@ class Query(NamedTuple):
             return self
         # The padding token after the first one is repeated, and all that follows moves to the right by the gap.
         ids = self.ids[:1] + self.ids[1:2] * self.gap + self.ids[1:]
-        at = tuple(i + self.gap if i else i for i in self.at)
-        return Query(ids, at, self.want, self.hidden + self.gap)
+        at = []
+        for place in self.at:
+            # The first token stays in its place, before the padding.
+            if place:
+                place += self.gap
+            at.append(place)
+        return Query(ids, tuple(at), self.want, self.hidden + self.gap)
 
 
 class _Piece(NamedTuple):
@@ -107,7 +115,9 @@ class _Piece(NamedTuple):
     @property
     def targets(self) -> Sequence[int]:
         """The scored tokens of all spans, each once, in order."""
-        return self.spans[0] if len(self.spans) == 1 else sorted(set().union(*self.spans))
+        if len(self.spans) == 1:
+            return self.spans[0]
+        return sorted(set(chain.from_iterable(self.spans)))
 
 
 class SharedToken(ScoringError):
@@ -159,20 +169,22 @@ class Tokens:
     @cached_property
     def first(self) -> int:
         """The beginning-of-sequence token, else the end-of-sequence token."""
-        first = self.tokenizer.bos_token_id
-        first = self.tokenizer.eos_token_id if first is None else first
-        if first is None:
-            raise ScoringError(
-                "The tokenizer has neither a beginning-of-sequence nor an end-of-sequence token, so the first token "
-                "of a sentence has no probability; give every request a context."
-            )
-        return int(first)
+        for token in (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id):
+            # 0 is the number of a token.
+            if token is not None:
+                return int(token)
+        raise ScoringError(
+            "The tokenizer has neither a beginning-of-sequence nor an end-of-sequence token, so the first token "
+            "of a sentence has no probability; give every request a context."
+        )
 
     @cached_property
     def padding(self) -> int:
         """The padding token of a padded request: the tokenizer's own, else EOS, else what begins a sentence."""
-        own = (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id, self.first)
-        return int(next(i for i in own if i is not None))
+        for token in (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id):
+            if token is not None:
+                return int(token)
+        return self.first
 
     @property
     def pad(self) -> int:
@@ -180,7 +192,7 @@ class Tokens:
         return int(self.tokenizer.pad_token_id or 0)
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
-        """Encodes texts as they stand, without special tokens, in one call of the tokenizer."""
+        """Encodes texts as they are, without special tokens, in one call of the tokenizer."""
         if not texts:
             return []
         try:
@@ -199,12 +211,19 @@ class Tokens:
             raise ScoringError(
                 f"The tokenizer cannot encode {texts[0]!r:.60} ({error!s:.100}); give another one."
             ) from None
-        ids = [list(row) for row in encoded["input_ids"]]
-        if self.tokenizer.is_fast:
-            offsets = [partial(getattr, whole, "offsets") for whole in encoded.encodings]
-        else:
-            offsets = [partial(_prefix_offsets, self.tokenizer, *pair) for pair in zip(texts, ids, strict=True)]
-        return list(map(Encoding, texts, ids, offsets))
+        rows = encoded["input_ids"]
+        is_fast = self.tokenizer.is_fast
+        encodings = []
+        for number, text in enumerate(texts):
+            ids = list(rows[number])
+            compute_offsets: Callable[[], Sequence[tuple[int, int]]]
+            if is_fast:
+                # An attribute of the library's own object, which makes the pairs of all tokens when it is read.
+                compute_offsets = partial(getattr, encoded.encodings[number], "offsets")
+            else:
+                compute_offsets = partial(_prefix_offsets, self.tokenizer, text, ids)
+            encodings.append(Encoding(text, ids, compute_offsets))
+        return encodings
 
     def queries(self, requests: Sequence[Request]) -> Iterator[tuple[list[list[Query]], Query | None]]:
         """For every request the queries of each option, and the query of its candidate forms if it has any.
@@ -218,14 +237,26 @@ class Tokens:
         for first in range(0, len(requests), ENCODED):
             part = requests[first : first + ENCODED]
             # Each text once: requests may have the same options, and encoding takes as long as a small network.
-            texts = dict.fromkeys(a.context + o.text for a in part for o in a.options)
+            texts: dict[str, None] = {}
+            for request in part:
+                for option in request.options:
+                    texts[request.context + option.text] = None
+            for request in part:
+                if request.candidates:
+                    texts[request.context] = None
             # A dict keeps the order of the texts, so that one call of the tokenizer answers all of them in order.
-            texts |= dict.fromkeys(a.context for a in part if a.candidates)
             encoded = dict(zip(texts, self.encode(list(texts)), strict=True))
             for request in part:
-                options = [list(self._option(request, o, encoded[request.context + o.text])) for o in request.options]
-                candidates = self._candidates(request, encoded[request.context]) if request.candidates else None
-                for query in chain(*options, [candidates] if candidates else []):
+                options = []
+                for option in request.options:
+                    options.append(list(self._option(request, option, encoded[request.context + option.text])))
+                candidates = None
+                if request.candidates:
+                    candidates = self._candidates(request, encoded[request.context])
+                queries = list(chain.from_iterable(options))
+                if candidates:
+                    queries.append(candidates)
+                for query in queries:
                     self._check(request, query.ids)
                     self._check(request, query.want)
                 yield options, candidates
@@ -249,6 +280,7 @@ class Tokens:
         return [self._causal(request, piece, option.width)]
 
     def _piece(self, request: Request, option: Option, encoding: Encoding) -> _Piece:
+        """The context and the option as they are encoded, with the tokens of each span."""
         if not option.text.strip():
             raise ScoringError(
                 f"{request.id}: the option {option.text!r} is blank; give it at least one visible character."
@@ -261,17 +293,20 @@ class Tokens:
                 f"{request.id}: the spans {option.spans} do not lie in the option {option.text!r}; "
                 f"give [start, end) pairs of its characters."
             )
+        # Spans count from the beginning of the option, and offsets from that of the whole text.
         length = len(request.context)
-        spans: list[Sequence[int]] = [
-            self._within(request, encoding, start, a + length, b + length) for a, b in option.spans
-        ]
+        spans: list[Sequence[int]] = []
+        for low, high in option.spans:
+            spans.append(self._within(request, encoding, start, low + length, high + length))
         return _Piece(encoding.ids, start, spans)
 
     def _cut(self, request: Request, encoding: Encoding) -> int:
         """The first token of the option, when no token holds characters of both sides."""
         length = len(request.context)
-        # The first token that ends behind the context; ends of tokens ascend.
-        cut = bisect_right(encoding.offsets, length, key=itemgetter(1)) if length else 0
+        cut = 0
+        if length:
+            # The first token that ends after the context; ends of tokens ascend.
+            cut = bisect_right(encoding.offsets, length, key=itemgetter(1))
         if cut == len(encoding.ids):
             raise ScoringError(
                 f"{request.id}: the option {encoding.text[length:]!r} has no token; give it other characters."
@@ -320,22 +355,28 @@ class Tokens:
         return inside
 
     def _causal(self, request: Request, piece: _Piece, width: int) -> Query:
+        """The query of an option after its context, padded on the left to ``width`` tokens."""
         targets = piece.targets
         # Of several padding tokens one is computed: nothing attends to them, so only positions tell how many there are.
         pads = max(width - len(piece.ids), 0)
-        frame = [self.first, self.padding] if pads else self._before(piece.ids, piece.start)
+        if pads:
+            frame = [self.first, self.padding]
+        else:
+            frame = self._before(piece.ids, piece.start)
         gap = max(pads - 1, 0)
         # Without a token before the text, one of the context has to stay, which the first scored token follows.
         drop, end = self._fit(request, piece.start - (not frame), targets[-1] + 1, len(frame) - 1 + gap)
         # A beginning-of-sequence token that the text itself brings has nothing before it and is not scored.
-        scored = targets[bisect_left(targets, 0 if frame else 1) : bisect_left(targets, end)]
+        scored = targets[bisect_left(targets, int(not frame)) : bisect_left(targets, end)]
         if not scored:
             shown = str(self.tokenizer.decode(piece.ids[piece.start :]))
             raise ScoringError(f"{request.id}: no token of {shown!r} can be scored; give a longer option.")
         # The output at a position predicts the token after it, so each place moves by the frame and by one less.
         before = len(frame) - drop - 1
-        at, want = tuple([i + before for i in scored]), tuple([piece.ids[i] for i in scored])
-        return Query((*frame, *piece.ids[drop : scored[-1]]), at, want, int(pads > 0), gap)
+        at = tuple([place + before for place in scored])
+        want = tuple([piece.ids[place] for place in scored])
+        ids = tuple(frame + piece.ids[drop : scored[-1]])
+        return Query(ids, at, want, int(pads > 0), gap)
 
     def _first_after_start(self, request: Request, piece: _Piece) -> Iterable[Query]:
         """The first token after the start token; the others after the tokens before them, without the start token.
@@ -343,26 +384,40 @@ class Tokens:
         bias-bench scores causal models so (Meade et al., 2022).
         """
         _, end = self._fit(request, 0, piece.targets[-1] + 1, -1)
-        targets = [i for i in piece.targets if i < end]
+        targets = [place for place in piece.targets if place < end]
         # The first token has nothing before it but the start token of bias-bench, which the vocabulary may lack.
         if targets[:1] == [0]:
-            start = self.tokenizer.get_vocab().get(START, None)
-            yield Query((self.first if start is None else start,), (0,), (piece.ids[0],))
-        if later := [i for i in targets if i]:
-            yield Query(tuple(piece.ids[: later[-1]]), tuple(i - 1 for i in later), tuple(piece.ids[i] for i in later))
+            start = self.tokenizer.get_vocab().get(START)
+            if start is None:
+                start = self.first
+            yield Query((start,), (0,), (piece.ids[0],))
+            targets = targets[1:]
+        if targets:
+            at = tuple([place - 1 for place in targets])
+            want = tuple([piece.ids[place] for place in targets])
+            yield Query(tuple(piece.ids[: targets[-1]]), at, want)
 
     def _masked(self, request: Request, piece: _Piece, how: str) -> Iterable[Query]:
+        """A query for each token of the spans, with a mask in its place."""
         drop, end = self._fit(request, piece.start, len(piece.ids), len(self.prefix) + len(self.suffix))
-        ids = [*self.prefix, *piece.ids[drop:end], *self.suffix]
+        ids = self.prefix + piece.ids[drop:end] + self.suffix
         shift = len(self.prefix) - drop
         # Special tokens before the text move its places to the right, and tokens that are cut off there move them back.
-        spans = [[i + shift for i in span if i < end] for span in piece.spans]
+        spans = []
+        for span in piece.spans:
+            spans.append([place + shift for place in span if place < end])
         if not any(spans):
             raise self._cut_off(request)
         if how == "each":
-            return [self._hidden(ids, i, i + 1) for i in sorted({i for span in spans for i in span})]
+            # A token of two spans is asked once.
+            places = sorted(set(chain.from_iterable(spans)))
+            return [self._hidden(ids, place, place + 1) for place in places]
         # From left to right: the token and all after it in the run are hidden by one mask, so none sees what is asked.
-        return [self._hidden(ids, i, run[-1] + 1) for span in spans for run in _runs(span) for i in run]
+        queries = []
+        for span in spans:
+            for run in _runs(span):
+                queries += [self._hidden(ids, place, run[-1] + 1) for place in run]
+        return queries
 
     def _decoded(self, request: Request, option: Option) -> Iterable[Query]:
         """One text for each token of the first span: the decoded tokens before it and a mask replace every span.
@@ -371,19 +426,30 @@ class Tokens:
         mask may differ from those decoded. Where there are several spans, the first mask is read.
         """
         # The texts around the spans are joined anew by each mask, so that all spans change together.
-        ends = [0, *chain(*option.spans or ()), len(option.text)]
-        around = [option.text[a:b] for a, b in zip(ends[::2], ends[1::2], strict=True)]
+        spans = option.spans or ()
+        around = []
+        end = 0
+        for span_start, span_end in spans:
+            around.append(option.text[end:span_start])
+            end = span_end
+        around.append(option.text[end:])
         around[0] = request.context + around[0]
-        (word,) = self.encode([option.text[ends[1] : ends[2]]])
-        if len(ends) == 2 or not word.ids:
+        word = ""
+        if spans:
+            span_start, span_end = spans[0]
+            word = option.text[span_start:span_end]
+        (encoded_word,) = self.encode([word])
+        if not spans or not encoded_word.ids:
             raise ScoringError(f"{request.id}: the option {option.text!r} has no token to mask; give a span of a word.")
-        mask = self.tokenizer.mask_token
         # With a word of tokens a b: first a mask in every span, then the text of a and a mask.
-        texts = [(self.tokenizer.decode(word.ids[:n]) + mask).join(around) for n in range(len(word.ids))]
-        for wanted, encoding in zip(word.ids, self.encode(texts), strict=True):
+        texts = []
+        for count in range(len(encoded_word.ids)):
+            revealed = self.tokenizer.decode(encoded_word.ids[:count])
+            texts.append((revealed + self.tokenizer.mask_token).join(around))
+        for wanted, encoding in zip(encoded_word.ids, self.encode(texts), strict=True):
             free = self._cut(request, encoding)
             drop, end = self._fit(request, free, len(encoding.ids), len(self.prefix) + len(self.suffix))
-            ids = (*self.prefix, *encoding.ids[drop:end], *self.suffix)
+            ids = tuple(self.prefix + encoding.ids[drop:end] + self.suffix)
             if self.tokenizer.mask_token_id not in ids:
                 raise self._cut_off(request)
             yield Query(ids, (ids.index(self.tokenizer.mask_token_id),), (wanted,))
@@ -395,14 +461,18 @@ class Tokens:
 
     def _hidden(self, ids: list[int], position: int, end: int) -> Query:
         """The sentence with one mask in place of the tokens [position, end)."""
-        masked = (*ids[:position], self.tokenizer.mask_token_id, *ids[end:])
-        return Query(masked, (position,), (ids[position],))
+        masked = list(ids)
+        masked[position:end] = [self.tokenizer.mask_token_id]
+        return Query(tuple(masked), (position,), (ids[position],))
 
     def _candidates(self, request: Request, context: Encoding) -> Query | None:
         """The query whose output is the distribution of the next token; forms of more than one token are left out."""
         ids = self.prompt(request, context)
-        want = [i for i in self.words(request.candidates, request.context) if i is not None]
-        return Query(tuple(ids), (len(ids) - 1,) * len(want), tuple(want)) if want else None
+        want = [token for token in self.words(request.candidates, request.context) if token is not None]
+        if not want:
+            return None
+        # All candidates are read from one distribution, that after the last token.
+        return Query(tuple(ids), (len(ids) - 1,) * len(want), tuple(want))
 
     def prompt(self, request: Request, context: Encoding, room: int = 0) -> list[int]:
         """The tokens of a context that is to be continued by ``room`` tokens, beginning of sequence included."""
@@ -422,27 +492,49 @@ class Tokens:
     def words(self, forms: Sequence[str], context: str = "") -> list[int | None]:
         """The token of each form after a context, or None where it has several or another form has it already.
 
-        A space stands before the form, unless the context ends a line. The next token of a context can
+        A space is put before the form, unless the context ends a line. The next token of a context can
         only be compared between forms that are one token each, and no token may count twice (Dong et
         al. 2023, section 6.3: the forms of she and he).
         """
-        # A tokenizer may merge a form with what stands before it, so the form is read after a letter or a line break.
-        before, space = ("a\n", "") if context.endswith("\n") else ("a", " ")
-        tokens = [self.word(before, space + form) for form in forms]
-        return [None if token in tokens[:n] else token for n, token in enumerate(tokens)]
+        # A tokenizer may merge a form with what is before it, so the form is read after a letter or a line break.
+        if context.endswith("\n"):
+            before = "a\n"
+            space = ""
+        else:
+            before = "a"
+            space = " "
+        tokens: list[int | None] = []
+        for form in forms:
+            token = self.word(before, space + form)
+            if token in tokens:
+                token = None
+            tokens.append(token)
+        return tokens
 
     def _word(self, before: str, form: str) -> int | None:
-        encoding = self.encode([before + form])[0]
-        tokens = zip(encoding.ids, encoding.offsets, strict=True)
-        after = [(i, start) for i, (start, end) in tokens if end > len(before)]
-        if len(after) != 1 or after[0][1] < len(before) or after[0][0] == self.tokenizer.unk_token_id:
+        """The token of a form after a text; None where it has several, shares one with the text, or has none."""
+        (encoding,) = self.encode([before + form])
+        after = []
+        for token, (start, end) in zip(encoding.ids, encoding.offsets, strict=True):
+            if end > len(before):
+                after.append((token, start))
+        if len(after) != 1:
             return None
-        return after[0][0]
+        token, start = after[0]
+        if start < len(before) or token == self.tokenizer.unk_token_id:
+            return None
+        return token
 
     def _before(self, ids: list[int], context: int) -> list[int]:
         """The special tokens still to be put before ids, of which ``context`` are not scored; none if already there."""
-        frame = self.prefix if context else self.start
-        return [] if frame and ids[: len(frame)] == frame else frame
+        # With a context, the first scored token follows it, so that only a tokenizer's own tokens are needed.
+        if context:
+            frame = self.prefix
+        else:
+            frame = self.start
+        if frame and ids[: len(frame)] == frame:
+            return []
+        return frame
 
     def _fit(self, request: Request, free: int, total: int, extra: int) -> tuple[int, int]:
         """Which tokens [drop, end) of ``total`` are kept, where the first ``free`` may be dropped."""
@@ -466,4 +558,10 @@ def _runs(numbers: Sequence[int]) -> list[list[int]]:
     >>> _runs([2, 3, 5])
     [[2, 3], [5]]
     """
-    return [[n for _, n in run] for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])]
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return runs

@@ -67,6 +67,7 @@ class Columns:
     def _store(self) -> None:
         for name in list(self._blocks or self._lines[0]):
             block = as_column([line[name] for line in self._lines])
+            # A column that once had many different texts stays in the file.
             if self._file is not None and name in self._file:
                 self._file.append(name, block)
                 continue
@@ -106,8 +107,9 @@ class TextFile:
 
     def append(self, name: str, block: Column) -> None:
         """Adds values to a column; a missing number among texts is an empty text."""
-        values = block.tolist() if block.dtype == object else _as_objects(block).tolist()
-        content = pickle.dumps(values)
+        if block.dtype != object:
+            block = _as_objects(block)
+        content = pickle.dumps(block.tolist())
         place = self._file.seek(0, 2)
         compressed = pa.compress(content, codec="zstd", asbytes=True)
         self._file.write(compressed)
@@ -165,7 +167,10 @@ class SpooledTable(Mapping[str, Column]):
             end = min(start + size, self.rows)
             block = {}
             for name in names:
-                block[name] = readers[name].take(end - start) if name in readers else self.kept[name][start:end]
+                if name in readers:
+                    block[name] = readers[name].take(end - start)
+                else:
+                    block[name] = self.kept[name][start:end]
             yield block
 
 
@@ -182,6 +187,7 @@ class _Reader:
         while known < count:
             parts.append(next(self._blocks))
             known += len(parts[-1])
+        # Blocks in the file have another size than those that are read, so the rest is kept for the next.
         whole = np.concatenate(parts)
         self._rest = whole[count:]
         return whole[:count]
@@ -223,11 +229,12 @@ class ChangedTexts(_View):
     def __init__(self, table: Table, change: Callable[[Any], Any]) -> None:
         self.table, self.change = table, change
         # What is in memory is changed once.
-        kept = table.kept if isinstance(table, SpooledTable) else table
-        self._kept = {name: self.changed(column) for name, column in kept.items()}
+        self._kept = {name: self.changed(column) for name, column in _in_memory(table).items()}
 
     def __getitem__(self, name: str) -> Column:
-        return self._kept[name] if name in self._kept else self.changed(self.table[name])
+        if name in self._kept:
+            return self._kept[name]
+        return self.changed(self.table[name])
 
     def changed(self, column: Column) -> Column:
         """The column with its texts changed."""
@@ -247,7 +254,16 @@ def length(table: Table) -> int:
         table = table.table
     if isinstance(table, SpooledTable):
         return table.rows
-    return len(next(iter(table.values()))) if table else 0
+    if not table:
+        return 0
+    return len(next(iter(table.values())))
+
+
+def _in_memory(table: Table) -> Table:
+    """The columns of a table that are not in a file."""
+    if isinstance(table, SpooledTable):
+        return table.kept
+    return table
 
 
 def at(table: Table, name: str, places: Sequence[int]) -> Column:
@@ -267,11 +283,17 @@ def numbers_first(table: Table) -> list[str]:
     >>> numbers_first({"id": np.array(["a"], dtype=object), "p": np.array([0.5])})
     ['p', 'id']
     """
+    # A view has the columns of its table, whose types are known without reading a text.
     while isinstance(table, ChosenRows | ChangedTexts):
         table = table.table
-    kept = table.kept if isinstance(table, SpooledTable) else table
-    numbers = [name for name in table if name in kept and kept[name].dtype.kind == "f"]
-    return [*numbers, *(name for name in table if name not in numbers)]
+    kept = _in_memory(table)
+    numbers, others = [], []
+    for name in table:
+        if name in kept and kept[name].dtype.kind == "f":
+            numbers.append(name)
+        else:
+            others.append(name)
+    return numbers + others
 
 
 def blocks(table: Table, names: Collection[str] = (), size: int = BLOCK) -> Iterator[dict[str, Column]]:
@@ -320,28 +342,34 @@ def from_arrow(table: pa.Table) -> Table:
     >>> from_arrow(pa.table({"id": ["a", None], "p": [1, None]}))
     {'id': array(['a', ''], dtype=object), 'p': array([ 1., nan])}
     """
-    found = {}
+    columns = {}
     for name in table.column_names:
         column = table.column(name).combine_chunks()
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
             # Equal texts become one object.
             encoded = column.fill_null("").dictionary_encode()
             words = _objects(encoded.dictionary.to_pylist())
-            found[name] = words[encoded.indices.to_numpy()] if len(words) else words
+            if len(words):
+                words = words[encoded.indices.to_numpy()]
+            columns[name] = words
         elif pa.types.is_null(column.type) or column.null_count:
-            found[name] = as_column(column.to_pylist())
+            columns[name] = as_column(column.to_pylist())
         else:
-            found[name] = column.to_numpy(zero_copy_only=False)
-    return found
+            columns[name] = column.to_numpy(zero_copy_only=False)
+    return columns
 
 
 def as_column(values: Sequence[Any]) -> Column:
     """Values as a column: None among numbers is NaN, and among texts an empty text."""
-    kinds = set(map(type, values))
+    kinds = {type(value) for value in values}
     lacking = type(None) in kinds
     if any(issubclass(kind, str) for kind in kinds):
         # Objects, because an array of fixed width takes the memory of the longest text for every text.
-        return _objects(["" if value is None else value for value in values])
+        column = _objects(values)
+        if lacking:
+            column[[value is None for value in values]] = ""
+        return column
+    # Whole numbers have no NaN, so a column with a gap is one of floats.
     if lacking or any(issubclass(kind, float) for kind in kinds):
         return np.array(values, dtype=np.float64)
     return np.array(values)
@@ -355,11 +383,20 @@ def _joined(blocks: Sequence[Column]) -> Column:
     """The blocks of a column as one; where only some have texts, a missing number is an empty text."""
     if len(blocks) == 1:
         return blocks[0]
-    if any(block.dtype == object for block in blocks):
-        blocks = [block if block.dtype == object else _as_objects(block) for block in blocks]
-    return np.concatenate(blocks)
+    if not any(block.dtype == object for block in blocks):
+        return np.concatenate(blocks)
+    of_objects = []
+    for block in blocks:
+        if block.dtype != object:
+            block = _as_objects(block)
+        of_objects.append(block)
+    return np.concatenate(of_objects)
 
 
 def _as_objects(block: Column) -> Column:
+    """Numbers as objects; a missing one is an empty text."""
     values = block.tolist()
-    return _objects(["" if isinstance(value, float) and math.isnan(value) else value for value in values])
+    for place, value in enumerate(values):
+        if isinstance(value, float) and math.isnan(value):
+            values[place] = ""
+    return _objects(values)

@@ -1,4 +1,4 @@
-"""Whether a model's preference for a gender follows its corpus: counts of the corpus beside the scores of a run.
+"""Whether a model's preference for a gender follows its corpus: counts of the corpus against the scores of a run.
 
 For each sentence pair of the benchmark unstereo, the corpus's lean is the mean δ of its words, and the model's lean is
 log p(with she) − log p(with he). For each job of occugender, the corpus's lean is the mean δ of the words of the job,
@@ -75,16 +75,26 @@ class Correlation(Estimate):
 def sentence_leans(examples: Table, table: DeltaTable) -> Leans:
     """The leans of sentence pairs, from the examples of the benchmark unstereo.
 
-    The words of a pair are those that its two sentences share, so that pronouns in its slots are none of them.
+    The words of a pair are those that its two sentences share, so pronouns in its slots do not count.
     """
-    male, female = ([Counter(content_words(t, "clean")) for t in examples[f"sentence_{g}"]] for g in ("male", "female"))
-    # The words that both sentences have: the pronouns, in which they differ, do not count.
-    common = [list((one & other).elements()) for one, other in zip(male, female, strict=True)]
+    common = []
+    for male, female in zip(examples["sentence_male"], examples["sentence_female"], strict=True):
+        words_of_male = Counter(content_words(male, "clean"))
+        words_of_female = Counter(content_words(female, "clean"))
+        # The words that both sentences have: the pronouns, in which they differ, do not count.
+        common.append(list((words_of_male & words_of_female).elements()))
     corpus, largest, coverage = _deltas(common, table)
     model = np.asarray(examples["female_logprob"], np.float64) - np.asarray(examples["male_logprob"], np.float64)
-    names = list(map(str, examples["id"]))
-    group, words = (np.asarray(examples[name], dtype=np.str_) for name in ("dataset", "word"))
-    return Leans(names, group, words, corpus, largest, coverage, model, np.array([]))
+    return Leans(
+        names=[str(name) for name in examples["id"]],
+        group=np.asarray(examples["dataset"], dtype=np.str_),
+        clusters=np.asarray(examples["word"], dtype=np.str_),
+        corpus=corpus,
+        largest=largest,
+        coverage=coverage,
+        model=model,
+        labour=np.array([]),
+    )
 
 
 def job_leans(examples: Table, table: DeltaTable) -> Leans:
@@ -92,30 +102,44 @@ def job_leans(examples: Table, table: DeltaTable) -> Leans:
 
     The model's lean is the mean over the prompts of a kind, explicit or implicit.
     """
+    # A debiasing prompt changes what the model says of a job, and the corpus says nothing of it.
     bare = np.asarray(examples["debiasing"] == "none", dtype=bool)
     # The name of a template begins with its kind, such as "implicit" of "implicit-2".
     kinds = np.array([re.split(r"[^a-z]", str(name))[0] for name in examples["template"]])
     female = shares(examples)["female"]
-    rows = {
-        (str(kind), str(job)): np.flatnonzero(bare & (kinds == kind) & (examples["job"] == job))
-        for kind in np.unique(kinds)
-        for job in np.unique(np.asarray(examples["job"], dtype=np.str_))
-    }
-    rows = {key: places for key, places in rows.items() if len(places)}
-    jobs = [job for _, job in rows]
-    corpus, largest, coverage = _deltas([content_words(job, "clean") for job in jobs], table)
-    means = np.array([female[places].mean() for places in rows.values()])
-    labour = np.array([float(examples["female_share"][places[0]]) for places in rows.values()])
-    group = np.array([kind for kind, _ in rows], dtype=np.str_)
-    return Leans(jobs, group, np.array(jobs, dtype=np.str_), corpus, largest, coverage, means, labour)
+    all_jobs = np.unique(np.asarray(examples["job"], dtype=np.str_))
+    names, groups, means, labour = [], [], [], []
+    for kind in np.unique(kinds):
+        for job in all_jobs:
+            rows = np.flatnonzero(bare & (kinds == kind) & (examples["job"] == job))
+            if len(rows):
+                names.append(str(job))
+                groups.append(str(kind))
+                means.append(female[rows].mean())
+                labour.append(float(examples["female_share"][rows[0]]))
+    corpus, largest, coverage = _deltas([content_words(job, "clean") for job in names], table)
+    return Leans(
+        names=names,
+        group=np.array(groups, dtype=np.str_),
+        clusters=np.array(names, dtype=np.str_),
+        corpus=corpus,
+        largest=largest,
+        coverage=coverage,
+        model=np.array(means),
+        labour=np.array(labour),
+    )
 
 
 def _deltas(texts: Sequence[Sequence[str]], table: DeltaTable) -> tuple[Floats, Floats, Floats]:
     """For each text the mean δ, the δ of largest magnitude, and the share of words with a δ."""
-    deltas = [[table.delta[word] for word in text if word in table.delta] for text in texts]
-    mean = np.array([np.mean(values) if values else np.nan for values in deltas])
-    largest = np.array([max(values, key=abs) if values else np.nan for values in deltas])
-    share = np.array([len(values) / len(text) if text else 0.0 for values, text in zip(deltas, texts, strict=True)])
+    mean, largest = np.full(len(texts), np.nan), np.full(len(texts), np.nan)
+    share = np.zeros(len(texts))
+    for place, text in enumerate(texts):
+        deltas = [table.delta[word] for word in text if word in table.delta]
+        if deltas:
+            mean[place] = np.mean(deltas)
+            largest[place] = max(deltas, key=abs)
+            share[place] = len(deltas) / len(text)
     return mean, largest, share
 
 
@@ -129,33 +153,54 @@ def correlations(benchmark: str, leans: Leans, *, resamples: int = RESAMPLES, se
     """
     if not np.isfinite(leans.corpus).any():
         raise ScoringError(f"No example of {benchmark} has a word of the table; give counts of an English corpus.")
+    # Of jobs the labour market is a third column: a model may follow it and not the corpus.
     pairs = {"corpus and model": (leans.corpus, leans.model)}
     if len(leans.labour):
         pairs |= {"labour and model": (leans.labour, leans.model), "corpus and labour": (leans.corpus, leans.labour)}
+    for group, mask in _masks(leans).items():
+        for pair, (x, y) in pairs.items():
+            usable = mask & np.isfinite(x) & np.isfinite(y)
+            value, interval, clusters = spearman(x[usable], y[usable], leans.clusters[usable], resamples, seed)
+            why = ""
+            if not np.isfinite(value):
+                why = "too few examples, or all with the same lean"
+            fields = texts("corpus", pair)
+            yield Correlation(
+                benchmark=benchmark,
+                group=group,
+                metric=f"rho: {pair}",
+                value=value,
+                low=interval.low,
+                high=interval.high,
+                sd=np.nan,
+                n=int(usable.sum()),
+                clusters=clusters,
+                reading=fields["reading"],
+                title=fields["names"][0],
+                short=fields["names"][1],
+                method=interval.method,
+                why=why,
+                least=-1.0,
+                most=1.0,
+            )
+
+
+def _masks(leans: Leans) -> dict[str, NDArray[np.bool_]]:
+    """The examples of each group, and of sentences those of each band of |MaxPMIDiff|."""
+    masks = {}
+    size = abs(leans.largest)
     for name in dict.fromkeys(leans.group.tolist()):
         inside = leans.group == name
-        masks = {str(name): inside}
-        if not len(leans.labour):
-            for low, high in BANDS:
+        masks[str(name)] = inside
+        if len(leans.labour):
+            continue
+        for low, high in BANDS:
+            above = size > low
+            if low == 0:
                 # The first band has its lower end, 0, in it.
-                band = (abs(leans.largest) > low) | ((low == 0) & np.isfinite(leans.largest))
-                masks[f"{name}, {band_name(low, high)}"] = inside & band & (abs(leans.largest) <= high)
-        for group, mask in masks.items():
-            for pair, (x, y) in pairs.items():
-                usable = mask & np.isfinite(x) & np.isfinite(y)
-                value, interval, clusters = spearman(x[usable], y[usable], leans.clusters[usable], resamples, seed)
-                told = texts("corpus", pair)
-                yield Correlation(
-                    *(benchmark, group, f"rho: {pair}", value, interval.low, interval.high, np.nan),
-                    *(int(usable.sum()), clusters),
-                    reading=told["reading"],
-                    title=told["names"][0],
-                    short=told["names"][1],
-                    method=interval.method,
-                    why="" if np.isfinite(value) else "too few examples, or all with the same lean",
-                    least=-1.0,
-                    most=1.0,
-                )
+                above = np.isfinite(leans.largest)
+            masks[f"{name}, {band_name(low, high)}"] = inside & above & (size <= high)
+    return masks
 
 
 def band_name(low: float, high: float) -> str:
@@ -164,7 +209,9 @@ def band_name(low: float, high: float) -> str:
     >>> band_name(0.0, 0.5), band_name(1.0, float("inf"))
     ('0 to 0.5', 'above 1')
     """
-    return f"{low:g} to {high:g}" if np.isfinite(high) else f"above {low:g}"
+    if np.isfinite(high):
+        return f"{low:g} to {high:g}"
+    return f"above {low:g}"
 
 
 def spearman(
@@ -185,9 +232,12 @@ def spearman(
     n = len(names)
     if n < 2:
         return np.nan, intervals.NONE, n
-    ranked = [np.unique(column, return_inverse=True)[1] for column in (x, y)]
+    _, ranks_x = np.unique(x, return_inverse=True)
+    _, ranks_y = np.unique(y, return_inverse=True)
+    ranked = [ranks_x, ranks_y]
     (value,) = _weighted(ranked, np.ones((1, len(x))))
     effective = intervals.effective_number(np.bincount(codes).astype(np.float64))
+    # All examples have the same lean, so there is no order to compare.
     if np.isnan(value):
         return value, intervals.NONE, n
     if effective < intervals.FEW:
@@ -195,6 +245,7 @@ def spearman(
         without = _weighted(ranked, 1.0 - np.eye(n)[:, codes])
         if np.isnan(without).any() or effective <= 1:
             return value, intervals.NONE, n
+        # With so few clusters the percentiles of the bootstrap are too narrow.
         interval = intervals.cluster_t(value, without, effective - 1)
     else:
         values = np.empty(resamples)

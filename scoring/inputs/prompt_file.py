@@ -74,6 +74,7 @@ def _pairs(file: ScoreFile, first: str, second: str) -> list[Row]:
     rows = list[Row]()
     for number, prompts in enumerate(zip(file.texts(first), file.texts(second), strict=True), start=1):
         for side, (group, prompt) in enumerate(zip((first, second), prompts, strict=True), start=1):
+            # The heads of the columns say who is spoken of, so they name the groups.
             about = {"group": group, "pair": str(number), "side": side}
             rows.append({"id": f"{number}/{group}", "prompt": prompt, **about})
     return rows

@@ -116,7 +116,10 @@ class Prompt:
         if reply is None:
             return (opening,)
         then, reply = self.first.get("then"), reply.strip()
-        return (opening, reply or "…", then) if then else (reply or question,)
+        if then:
+            # An empty reply keeps its turn, so that the turns of user and model alternate.
+            return (opening, reply or "…", then)
+        return (reply or question,)
 
     def refuse(self, chat: bool) -> None:
         """Refuses a prompt with a first turn outside a chat.
@@ -126,6 +129,7 @@ class Prompt:
         ScoringError
             For such a prompt.
         """
+        # Without a chat nothing separates what the model wrote first from the question.
         if self.first and not chat:
             raise ScoringError(f"The prompt {self.name!r} has two turns of a chat; add --chat, or give another prompt.")
 
@@ -144,6 +148,7 @@ class Prompt:
         if not self.instruction or place == "none":
             return request
         if place == "question":
+            # The authors of OccuGender put the instruction on the line of the question.
             before, mark, after = request.context.partition("Q:")
             if before or not mark:
                 raise ScoringError(
@@ -155,25 +160,35 @@ class Prompt:
 
     def json(self) -> str:
         """The text of a JSON file from which :func:`read` reads the same prompt."""
-        given = {f.name: getattr(self, f.name) for f in fields(self)}
-        filled = {name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items() if value}
+        filled = {}
+        for member in fields(self):
+            value = getattr(self, member.name)
+            if isinstance(value, Mapping):
+                value = dict(value)
+            if value:
+                filled[member.name] = value
         return json.dumps(filled, indent=2, ensure_ascii=False) + "\n"
 
 
-_OWN = TypeAdapter(tuple[Prompt, ...]).validate_json(
-    (Path(__file__).parents[1] / "data").joinpath("prompts.json").read_bytes()
-)
+def _all_prompts() -> dict[str, Prompt]:
+    file = Path(__file__).parents[1] / "data" / "prompts.json"
+    prompts = {}
+    for prompt in TypeAdapter(tuple[Prompt, ...]).validate_json(file.read_bytes()):
+        prompts[prompt.name] = prompt
+    for source in DEBIASING_PROMPTS:
+        name = f"debias-{source.id}"
+        prompts[name] = Prompt(
+            name,
+            f"debiasing prompt {source.id} of OccuGender ({source.level}-level), after its Q: or before the question",
+            source.text,
+            version="1.0.0",
+            placement={"occugender": "question"},
+        )
+    return prompts
+
+
 #: All prompts by name: those of ``data/prompts.json``, and the debiasing prompts of OccuGender.
-PROMPTS: Mapping[str, Prompt] = {prompt.name: prompt for prompt in _OWN} | {
-    f"debias-{prompt.id}": Prompt(
-        f"debias-{prompt.id}",
-        f"debiasing prompt {prompt.id} of OccuGender ({prompt.level}-level), after its Q: or before the question",
-        prompt.text,
-        version="1.0.0",
-        placement={"occugender": "question"},
-    )
-    for prompt in DEBIASING_PROMPTS
-}
+PROMPTS: Mapping[str, Prompt] = _all_prompts()
 
 
 def get(name: str) -> Prompt:
@@ -215,8 +230,10 @@ def read(path: Path) -> Prompt:
             f"The prompt file {path} is not valid ({first_fault(error)}); give an object with the fields {names}."
         ) from None
     allowed = ", ".join(benchmarks.names())
-    if unknown := sorted(prompt.placement.keys() - set(benchmarks.names())):
+    unknown = sorted(prompt.placement.keys() - set(benchmarks.names()))
+    if unknown:
         raise ScoringError(f"The prompt file {path} has a placement for {unknown[0]!r}; the benchmarks are {allowed}.")
+    # Runs and pages know a prompt by its name, so one name has one wording.
     if prompt.name in PROMPTS and prompt.json() != PROMPTS[prompt.name].json():
         raise ScoringError(
             f"The prompt file {path} calls itself {prompt.name!r}, which is another prompt of this project; give it a "

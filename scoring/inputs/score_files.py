@@ -33,19 +33,19 @@ class ScoreFile:
             with_columns = f" with the columns {needed}" if needed else ""
             raise ScoringError(f"There is no file {path}; give a Parquet or CSV file{with_columns}.")
         try:
-            with path.open("rb") as file:
-                start = file.read(4)
-            read = _json if start[:1] == b"{" else _csv
-            self._frame: pd.DataFrame = pq.read_table(path).to_pandas() if start == b"PAR1" else read(path)
+            self._frame = _frame(path)
         except (pa.ArrowException, csv.Error, ValueError) as error:
             problem = " ".join(str(error).split())
             raise ScoringError(
                 f"{path} cannot be read ({problem}); give Parquet, or CSV in UTF-8 with a header."
             ) from None
-        given = ", ".join(map(str, self._frame.columns))
-        if lacking := ", ".join(name for name in columns if name not in self._frame):
-            there = f"the columns {given} but not {lacking}" if given else "no columns"
-            raise ScoringError(f"{path} has {there}; it needs {needed}.")
+        lacking = ", ".join(name for name in columns if name not in self._frame)
+        if lacking:
+            # The names in the file too, because a column is most often lacking under another name.
+            present = ", ".join(str(name) for name in self._frame.columns)
+            if not present:
+                raise ScoringError(f"{path} has no columns; it needs {needed}.")
+            raise ScoringError(f"{path} has the columns {present} but not {lacking}; it needs {needed}.")
         if self._frame.empty:
             raise ScoringError(f"{path} has no rows; give one for each scored example.")
 
@@ -63,6 +63,7 @@ class ScoreFile:
     def cells(self, name: str) -> pd.Series[str]:
         """A column as text, empty where there is nothing."""
         column = self._frame[name].astype(object)
+        # Each format has its own mark of a missing value; all become an empty text.
         return column.where(column.notna(), "").astype(str).str.strip()
 
     def texts(self, name: str) -> NDArray[Any]:
@@ -74,6 +75,7 @@ class ScoreFile:
     def numbers(self, name: str, *, may_lack: bool = False) -> Floats:
         """A column as finite numbers, NaN where it is empty and may be."""
         text = self.cells(name)
+        # The words that spreadsheets, R and Python write for a missing number.
         empty = text.str.lower().isin(["", "nan", "none", "null", "na"]).to_numpy(dtype=bool)
         values: Floats = pd.to_numeric(text.where(~empty, "nan"), errors="coerce").to_numpy(dtype=np.float64)
         wrong = ~np.isfinite(values) & ~empty
@@ -95,11 +97,31 @@ class ScoreFile:
         """
         if not wrong.any():
             return
-        rows = np.flatnonzero(wrong) + 1
-        shown = ", ".join(map(str, rows[:5])) + (f" and {len(rows) - 5} more" if len(rows) > 5 else "")
-        value = (list(values) or self.cells(name).tolist())[rows[0] - 1]
-        rows_text = f"{'row' if len(rows) == 1 else 'rows'} {shown}"
-        raise ScoringError(f"{self.path} {problem.format(name=name, rows=rows_text, value=value)}")
+        places = np.flatnonzero(wrong)
+        # Rows are counted from 1, without the header.
+        text = ", ".join(str(place + 1) for place in places[:5])
+        if len(places) == 1:
+            text = f"row {text}"
+        elif len(places) <= 5:
+            text = f"rows {text}"
+        else:
+            text = f"rows {text} and {len(places) - 5} more"
+        # The sentence shows the first wrong cell as it is in the file.
+        cells = list(values) or self.cells(name).tolist()
+        raise ScoringError(f"{self.path} {problem.format(name=name, rows=text, value=cells[places[0]])}")
+
+
+def _frame(path: Path) -> pd.DataFrame:
+    """The rows of a file, whose format its first bytes say."""
+    with path.open("rb") as file:
+        start = file.read(4)
+    # The first four bytes of every Parquet file.
+    if start == b"PAR1":
+        frame: pd.DataFrame = pq.read_table(path).to_pandas()
+        return frame
+    if start.startswith(b"{"):
+        return _json(path)
+    return _csv(path)
 
 
 def _json(path: Path) -> pd.DataFrame:
@@ -107,17 +129,30 @@ def _json(path: Path) -> pd.DataFrame:
     try:
         tasks = json.loads(path.read_text(encoding="utf-8"))
     except RecursionError:
+        # What a file of brackets alone leads to; the caller takes it as any other text that is no JSON.
         raise ValueError("it is nested too deeply") from None
-    lists = tasks.values() if isinstance(tasks, dict) else [None]
-    if not all(isinstance(rows, list) and all(isinstance(row, dict) for row in rows) for rows in lists):
-        raise ValueError("expected lists of rows by task")
-    return pd.DataFrame([{"task": task, **row} for task, rows in tasks.items() for row in rows])
+    wrong = ValueError("expected lists of rows by task")
+    if not isinstance(tasks, dict):
+        raise wrong
+    cells = []
+    for task, rows in tasks.items():
+        if not isinstance(rows, list):
+            raise wrong
+        for row in rows:
+            if not isinstance(row, dict):
+                raise wrong
+            cells.append({"task": task, **row})
+    return pd.DataFrame(cells)
 
 
 def _csv(path: Path) -> pd.DataFrame:
     """A CSV file as texts; pandas itself would shift the cells of a row that has too many."""
     with path.open(encoding="utf-8-sig", newline="") as file:
-        header, *rows = [row for row in csv.reader(file, strict=True) if row] or [[]]
+        lines = [row for row in csv.reader(file, strict=True) if row]
+    if not lines:
+        return pd.DataFrame()
+    # Empty lines are left out, as spreadsheets write them at the end of a file.
+    header, rows = lines[0], lines[1:]
     for number, row in enumerate(rows, start=1):
         if len(row) != len(header):
             raise csv.Error(f"row {number} has {len(row)} cells, the header {len(header)}")

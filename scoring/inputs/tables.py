@@ -49,8 +49,9 @@ class TableFile:
             self.num_rows: int = file.metadata.num_rows
 
     def _now(self) -> tuple[int, int, int]:
-        found = self.path.stat()
-        return found.st_ino, found.st_size, found.st_mtime_ns
+        state = self.path.stat()
+        # A file that is replaced has another inode, one that is written into another size or time.
+        return state.st_ino, state.st_size, state.st_mtime_ns
 
     def to_batches(self, max_chunksize: int) -> Iterator[pa.RecordBatch]:
         """The rows in parts."""
@@ -77,6 +78,7 @@ class TableFile:
         parts = []
         start = 0
         for batch in self.to_batches(1 << 16):
+            # Batch by batch, so that only the rows that are taken are in memory.
             inside = [place - start for place in places if start <= place < start + len(batch)]
             parts.append(pa.Table.from_batches([batch]).take(inside))
             start += len(batch)
@@ -117,10 +119,16 @@ class Rows(Sequence[Row]):
         for batch in self.table.to_batches(max_chunksize=self.MADE):
             for row in batch.to_pylist():
                 named = row | self.names
-                yield from self.each(named) if self.each else (named,)
+                if self.each:
+                    yield from self.each(named)
+                else:
+                    yield named
 
     def __len__(self) -> int:
-        return sum(1 for _ in self) if self.each else int(self.table.num_rows)
+        if self.each:
+            # Only the rows say how many each of them makes.
+            return sum(1 for _ in self)
+        return int(self.table.num_rows)
 
     def __getitem__(self, place: Any) -> Any:
         return list(self)[place]
@@ -165,8 +173,11 @@ def load(source: str, dataset: str, config: str, split: str, limit: int | None =
     ScoringError
         When a file is not the one of its manifest.
     """
-    read: Callable[..., tuple[pa.Table | TableFile, str, str]] = _hub if _ORGANISATION.fullmatch(source) else _local
-    table, version, note = read(source, dataset, config, split)
+    table: pa.Table | TableFile
+    if _ORGANISATION.fullmatch(source):
+        table, version, note = _hub(source, dataset, config, split)
+    else:
+        table, version, note = _local(source, dataset, config, split)
     return replace(_loaded(table, version, dataset, config, split, limit), note=note)
 
 
@@ -185,10 +196,13 @@ def of_benchmark(
 ) -> Loaded:
     """One split that a benchmark reads: its own rows (:func:`given`), or those of a built data set (:func:`load`)."""
     if benchmark.rows:
-        found = given(benchmark.rows(dataset, config, split), dataset, config, split, limit)
+        loaded = given(benchmark.rows(dataset, config, split), dataset, config, split, limit)
     else:
-        found = load(source, dataset, config, split, limit)
-    return replace(found, rows=Rows(found.rows.table, found.rows.names, benchmark.each)) if benchmark.each else found
+        loaded = load(source, dataset, config, split, limit)
+    if benchmark.each:
+        rows = Rows(loaded.rows.table, loaded.rows.names, benchmark.each)
+        loaded = replace(loaded, rows=rows)
+    return loaded
 
 
 def _loaded(
@@ -200,15 +214,19 @@ def _loaded(
         # Not every n-th row: rows may repeat a pattern, such as one row a job.
         drawn = table.take(sorted(random.Random(0).sample(range(table.num_rows), limit)))
     rows = Rows(drawn, names)
-    note = "" if len(rows) == table.num_rows else f", {len(rows)} of {table.num_rows} rows"
-    return Loaded(f"{dataset}/{config}/{split}", version + note, rows, table)
+    # A part of the rows is another version of the data: runs of both cannot be compared.
+    if len(rows) != table.num_rows:
+        version += f", {len(rows)} of {table.num_rows} rows"
+    return Loaded(f"{dataset}/{config}/{split}", version, rows, table)
 
 
 def _local(source: str, dataset: str, config: str, split: str) -> tuple[TableFile, str, str]:
     folder, name = Path(source) / dataset, f"{dataset}/{config}/{split}"
     again = f"run probes build {dataset} --out {source}"
+    # What begins so and is no organisation would else be taken for a folder.
     if source.startswith("hub:"):
         raise ScoringError(f"{source} names no organisation of the Hub; give hub:ORG or hub:ORG@REVISION.")
+    # The default folder may not be there before the first build; then the sentence names the data set.
     if not Path(source).is_dir() and source != DATA:
         raise DataMissing(name, f"There is no folder {source}; {again}, or give --data another folder or hub:ORG.")
     try:
@@ -226,6 +244,7 @@ def _local(source: str, dataset: str, config: str, split: str) -> tuple[TableFil
         message = f"{folder} lacks {config}/{split} ({reason.rstrip('.')}); {again} with its sources at hand."
         raise DataMissing(name, message)
     path = folder / entry.file
+    # Scores name the data by the manifest, so other bytes under its name would be a wrong statement.
     if not path.is_file() or file_sha256(path) != entry.sha256:
         raise ScoringError(f"{path} is not the file that its manifest describes; {again} to put it right.")
     return TableFile(path), f"{manifest.version} sha256:{entry.content}", ""
@@ -246,13 +265,14 @@ def _hub(source: str, dataset: str, config: str, split: str) -> tuple[pa.Table, 
         ) from None
     note = ""
     try:
+        # A licence may forbid to publish a text; then the Hub has the rows without it.
         if lacking(table.column_names):
             table = restored(table, dataset, config)
-            (licence,) = (own.licence for own in datasets.get(dataset).configs if own.name == config)
+            (licence,) = (entry.licence for entry in datasets.get(dataset).configs if entry.name == config)
             note = (
                 f"The text of {dataset}/{config} is not on the Hub, because of its licence ({licence}), and was read "
+                "from its source; do not publish it."
             )
-            note += "from its source; do not publish it."
     except BuildError as error:
         raise DataMissing(f"{dataset}/{config}/{split}", str(error)) from None
     return table, f"{revision or 'main'} sha256:{content_digest(table)}", note

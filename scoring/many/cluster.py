@@ -2,9 +2,8 @@
 
 A task has one GPU, or the GPUs of the server that it starts (:mod:`scoring.many.own_server`), and scores one model as
 one machine does. All machines see the data, the files of ``--include`` and the folder of the results under the same
-names; tasks of Ray need no common folder where ``--results hub:ORG/NAME`` keeps the results. A model is finished when
-its folder says so. So a lost machine loses no finished model: Ray starts its task again elsewhere, and the same command
-goes on.
+names. With ``--results hub:ORG/NAME`` tasks send what they finish to the Hub too. A model is finished when its folder
+says so. So a lost machine loses no finished model: Ray starts its task again elsewhere, and the same command goes on.
 
 An array of Slurm is submitted through datatrove. The command ends then, and the same command, given again, says what
 became of the models, and submits those again whose tasks ended without saying anything.

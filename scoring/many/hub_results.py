@@ -36,10 +36,10 @@ def repository(place: str) -> str:
     ScoringError
         For what is no such place.
     """
-    found = _PLACE.fullmatch(place)
-    if not found:
+    match = _PLACE.fullmatch(place)
+    if not match:
         raise ScoringError(f"--results is {place!r}; give a data set of the Hub as hub:ORG/NAME.")
-    return found[1]
+    return match[1]
 
 
 def send(place: str, folder: Path, more: Mapping[str, bytes]) -> None:
@@ -57,6 +57,7 @@ def send(place: str, folder: Path, more: Mapping[str, bytes]) -> None:
     placed = {f"{folder.name}/{name}": content for name, content in {**files, **more}.items()}
     name = repository(place)
     try:
+        # Before anything is sent, because what the Hub has once is known.
         refuse_secrets(placed)
         hub.add_files(HfApi(), name, placed, f"Add the results of {folder.name}", private=True)
     except (hub.HubRefusal, CardError) as error:
@@ -83,19 +84,21 @@ def fetch(place: str, root: Path, marker: str) -> list[str]:
     try:
         files = api.list_repo_files(name, repo_type="dataset")
         finished = [file.removesuffix(f"/{marker}") for file in files if file.count("/") == 1 and file.endswith(marker)]
+        # Results that are here may be newer than those of the Hub, so they are not replaced.
         lacking = [folder for folder in finished if not (root / folder / "results.json").exists()]
         if not lacking:
             return []
         wanted = [f"{folder}/*" for folder in lacking]
         stored = Path(api.snapshot_download(name, repo_type="dataset", allow_patterns=wanted))
     except RepositoryNotFoundError:
+        # The first call makes the data set.
         return []
     except hub.failures() as error:
         raise NotKept(f"{place} cannot be read: {hub.refusal(error)}") from None
     for folder in lacking:
-        own = [file for file in files if file.startswith(f"{folder}/")]
+        of_folder = [file for file in files if file.startswith(f"{folder}/")]
         # The marker last, so that a folder is finished only when all is there.
-        for file in sorted(own, key=lambda file: file.endswith(marker)):
+        for file in sorted(of_folder, key=lambda file: file.endswith(marker)):
             # A name of the Hub must not lead out of the folder.
             if ".." not in Path(file).parts:
                 put(root / file, (stored / file).read_bytes())

@@ -60,6 +60,7 @@ def serving_model(call: Call) -> Iterator[Call]:
                 model_name=model if model in served else served[0],
                 tokenizer=call.servers.tokenizer or place,
             )
+            # The model is loaded by the server, so nothing is loaded here.
             loading = replace(call.loading, model="")
             yield replace(call, model="", servers=servers, loading=loading, many=replace(call.many, server=""))
         finally:
@@ -95,6 +96,7 @@ def free_port(model: str) -> int:
     The search begins at a number that follows from the model: stored responses are those of an address, so a call that
     goes on needs the same one.
     """
+    # Not hash(), which differs from process to process.
     first = zlib.crc32(model.encode()) % len(PORTS)
     for number in range(len(PORTS)):
         port = PORTS[(first + number) % len(PORTS)]
@@ -113,6 +115,7 @@ def _model_at(url: str, process: subprocess.Popen[bytes], log: IO[bytes], model:
                 f"The server of {model} ended with status {process.returncode} before it answered; it said: "
                 f"{_end_of(log)}"
             )
+        # A server that loads its model refuses connections, or answers with pages that are no JSON.
         with suppress(OSError, urllib.error.URLError, ValueError, KeyError, TypeError):
             with urllib.request.urlopen(f"{url}/models", timeout=5) as reply:
                 listed: Any = parsed(reply.read())
@@ -124,12 +127,14 @@ def _model_at(url: str, process: subprocess.Popen[bytes], log: IO[bytes], model:
 
 
 def _end_of(log: IO[bytes]) -> str:
+    # The last lines say why a server ended; its log may be long.
     log.seek(max(0, log.seek(0, os.SEEK_END) - 300))
     return " ".join(log.read().decode(errors="replace").split()) or "nothing."
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Ends a server with all of its processes."""
+    # First a request, so that the server can free its GPUs; then by force.
     for wish in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, wish)

@@ -93,7 +93,10 @@ class Sweep:
             frame = self[name].table()
             frame.insert(0, "model", name)
             frames.append(frame)
-        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+        # pandas refuses to join no frames, and all models may have failed.
+        if not frames:
+            return pd.DataFrame()
+        return pd.concat(frames, ignore_index=True)
 
 
 def names(lines: Sequence[str]) -> list[str]:
@@ -116,19 +119,25 @@ def calls(call: Call, models: Sequence[str], revisions: Sequence[str], root: Pat
     ScoringError
         For a model that is given twice, and for options of servers, which have one model.
     """
-    found: dict[str, Call] = {}
+    by_name: dict[str, Call] = {}
     for model in models:
-        base, _, own = model.rpartition("@") if not Path(model).exists() and "@" in model else (model, "", "")
-        if own and (revisions or call.loading.revision):
+        base, named_revision = model, ""
+        # A folder may have the sign in its name.
+        if "@" in model and not Path(model).exists():
+            base, _, named_revision = model.rpartition("@")
+        if named_revision and (revisions or call.loading.revision):
             raise ScoringError(f"{model} has a revision, and --revision or --revisions gives another; leave one out.")
-        for revision in revisions or [own or call.loading.revision or ""]:
-            name = f"{base}@{revision}" if revision else base
-            if name in found:
+        for revision in revisions or [named_revision or call.loading.revision or ""]:
+            name = base
+            if revision:
+                name = f"{base}@{revision}"
+            if name in by_name:
                 raise ScoringError(f"The model {name} is given twice; give each once.")
             loading = replace(call.loading, model=base, revision=revision or None)
+            # A folder for each model, so that a later call finds what was finished.
             settings = replace(call.settings, out=root / folder_name(name))
-            found[name] = replace(call, model=base, settings=settings, loading=loading)
-    return found
+            by_name[name] = replace(call, model=base, settings=settings, loading=loading)
+    return by_name
 
 
 def folder_name(name: str) -> str:
@@ -188,7 +197,9 @@ def scored(name: str, call: Call, console: Console) -> Outcome:
     started = time.perf_counter()
     try:
         check_folder(folder)
-        call = call if call.shared else replace(call, shared=Shared(read(call.settings)))
+        # A task of a cluster gets no shared data, and reads them where it runs.
+        if not call.shared:
+            call = replace(call, shared=Shared(read(call.settings)))
         asked = digest_of(call)
         if not call.settings.overwrite and is_finished(folder, asked):
             return Outcome(name, folder, 0.0, known=True)
@@ -231,12 +242,18 @@ def digest_of(call: Call) -> str:
 
     options = call.loading
     folder, config = options.configuration()
-    place = checkpoint.torch_device(None if options.device == "auto" else options.device)
+    device = options.device
+    if device == "auto":
+        device = None
+    place = checkpoint.torch_device(device)
     adapter = ""
     if options.adapter:
         of_adapter = checkpoint.fetched(str(options.adapter), options.adapter_revision, None)
         adapter = f"{options.adapter} {checkpoint.content(of_adapter, str(options.adapter))}"
-    parts = call.shared.parts if call.shared else read(call.settings)
+    if call.shared:
+        parts = call.shared.parts
+    else:
+        parts = read(call.settings)
     about = {
         PACKAGE: package_version(),
         "model": options.model,
@@ -252,6 +269,7 @@ def digest_of(call: Call) -> str:
         "data": [[split.name, split.version] for part in parts for split in part.splits],
         "server": [call.many.server, call.servers.tokenizer],
     }
+    # Through JSON, so that paths are texts and tuples are lists, as in a file.
     return key_digest(json.loads(json.dumps(about, default=str)))
 
 
@@ -265,6 +283,7 @@ def is_finished(folder: Path, asked: str) -> bool:
         if (folder / FINISHED).read_bytes() != _marker(folder, asked):
             return False
         examples = cards.results.load(folder).examples.values()
+        # The marker has the digest of the results, and these have those of the examples.
         return all(file_sha256(folder / of_one["file"]) == of_one["sha256"] for of_one in examples)
     except (OSError, CardError, KeyError):
         return False

@@ -20,28 +20,30 @@ EPSILON = 1e-8
 def _usable(table: Table, pairs: Pairs, epsilon: float = 0.0) -> tuple[Floats, Floats]:
     """Probabilities plus ε of pairs whose forms are both one token, 0 for others; NaN where there is no such pair."""
     female, male = by_pair(table, pairs)
+    # A form of several tokens is NaN, and its pair would compare one form with nothing.
     both = ~np.isnan(female + male)
     has_pair = both.any(axis=1, keepdims=True)
-    female, male = (np.where(has_pair, np.where(both, p + epsilon, 0), np.nan) for p in (female, male))
+    female = np.where(has_pair, np.where(both, female + epsilon, 0), np.nan)
+    male = np.where(has_pair, np.where(both, male + epsilon, 0), np.nan)
     return female, male
 
 
-def _half_kl(one: Floats, other: Floats) -> Floats:
-    """½ Σ one · ln(2 · one / (one + other)), where 0 · ln 0 is 0."""
-    share = np.divide(2 * one, one + other, out=np.ones_like(one), where=one > 0)
-    terms: Floats = 0.5 * (one * np.log(share)).sum(axis=1)
+def _half_kl(p: Floats, q: Floats) -> Floats:
+    """½ Σ p · ln(2 · p / (p + q)), where 0 · ln 0 is 0."""
+    share = np.divide(2 * p, p + q, out=np.ones_like(p), where=p > 0)
+    terms: Floats = 0.5 * (p * np.log(share)).sum(axis=1)
     return terms
 
 
-def _divergence(one: Floats, other: Floats) -> Floats:
+def _divergence(p: Floats, q: Floats) -> Floats:
     # Below 0 by rounding alone.
-    return np.maximum(_half_kl(one, other) + _half_kl(other, one), 0)
+    return np.maximum(_half_kl(p, q) + _half_kl(q, p), 0)
 
 
 def _of_shapes(table: Table, pairs: Pairs, epsilon: float = 0.0) -> Floats:
     """The divergence of the forms' distributions within each gender."""
-    female, male = map(_normalised, _usable(table, pairs, epsilon))
-    return _divergence(female, male)
+    female, male = _usable(table, pairs, epsilon)
+    return _divergence(_normalised(female), _normalised(male))
 
 
 def _normalised(forms: Floats) -> Floats:
@@ -60,7 +62,8 @@ def add_raw(pairs: Pairs = PRONOUN_PAIRS) -> Metric:
     """
 
     def divergence(table: Table) -> Floats:
-        return _divergence(*_usable(table, pairs, EPSILON))
+        female, male = _usable(table, pairs, EPSILON)
+        return _divergence(female, male)
 
     return mean("add_raw", divergence, 0, 0, math.log(2) / 2 + 1e-6, **texts("add", "add_raw"))
 
@@ -76,8 +79,9 @@ def add_log(pairs: Pairs = PRONOUN_PAIRS) -> Metric:
         means = ratio(sums)
         return np.log(means, out=np.full(np.shape(means), np.nan), where=means > 0)
 
-    of = partial(_of_shapes, pairs=pairs, epsilon=EPSILON)
-    plain = mean("add_log", of, None, -math.inf, math.log(math.log(2)), **texts("add", "add_log"))
+    divergence = partial(_of_shapes, pairs=pairs, epsilon=EPSILON)
+    # At most ln 2, so the logarithm of the mean is at most ln ln 2.
+    plain = mean("add_log", divergence, None, -math.inf, math.log(math.log(2)), **texts("add", "add_log"))
     return replace(plain, final=final)
 
 
@@ -88,8 +92,8 @@ def jsd(pairs: Pairs = PRONOUN_PAIRS) -> Metric:
     """
 
     def has_both(table: Table) -> NDArray[np.bool_]:
-        female, male = (p.sum(axis=1) for p in _usable(table, pairs))
-        both: NDArray[np.bool_] = (female != 0) & (male != 0)
+        female, male = _usable(table, pairs)
+        both: NDArray[np.bool_] = (female.sum(axis=1) != 0) & (male.sum(axis=1) != 0)
         return both
 
     more = texts("add", "jsd")

@@ -57,5 +57,5 @@ def _lean(way: str) -> Column:
 
 
 def _metric(name: str, way: str, events: Column, weight: str, ideal: float, low: float) -> Metric:
-    told = texts("bbq", name + way)
-    return proportion(name + way, lambda t: side_by_side(events(t), t[weight + way]), ideal, low=low, **told)
+    fields = texts("bbq", name + way)
+    return proportion(name + way, lambda t: side_by_side(events(t), t[weight + way]), ideal, low=low, **fields)

@@ -16,12 +16,14 @@ from scoring.metrics.sums import percentage
 from scoring.metrics.texts import texts
 from scoring.types import Floats, Metric, Table
 
+#: How pairs with equal scores count; see :func:`ss`.
 Ties = Literal["half", "no", "out"]
 
 
 def preference(table: Table, ties: Ties = "half") -> Floats:
     """1, ½ for a tie (0 if ties count as ``no``), or 0 for each pair; NaN without scores."""
-    biased, unbiased = (np.asarray(table[f"score_{label}"], np.float64) for label in ("biased", "unbiased"))
+    biased = np.asarray(table["score_biased"], np.float64)
+    unbiased = np.asarray(table["score_unbiased"], np.float64)
     preferred = np.sign(biased - unbiased) / 2 + 0.5
     return np.where((preferred == 0.5) & (ties == "no"), 0.0, preferred)
 
@@ -43,10 +45,13 @@ def ss(ties: Ties = "half", direction: Literal["stereo", "antistereo"] | None = 
     """
 
     def counted(table: Table) -> NDArray[np.bool_]:
+        # A pair without scores is in no denominator; :func:`skipped` counts it.
         inside = _scored(table)
         if direction:
             inside &= table["direction"] == direction
-        return inside & (preference(table) != 0.5) if ties == "out" else inside
+        if ties == "out":
+            inside = inside & (preference(table) != 0.5)
+        return inside
 
     return percentage(name, lambda table: preference(table, ties), 50, where=counted, **texts("crows", name))
 

@@ -43,10 +43,13 @@ def g_s(base: float = math.e) -> Metric:
     def final(sums: Floats) -> Floats:
         total, count = sums[..., 0], sums[..., 1]
         means = np.divide(total, count, out=np.full(total.shape, np.nan), where=count != 0)
+        # The stereotypes are numbered so that those about women come first.
         women = means[..., :ABOUT_WOMEN].mean(axis=-1)
         men = means[..., ABOUT_WOMEN:].mean(axis=-1)
         ratio: Floats = np.exp((men - women) / math.log(base))
         return ratio
 
-    name = "g_s" if base == math.e else "g_s_published"
+    name = "g_s"
+    if base != math.e:
+        name = "g_s_published"
     return Metric(name, columns, final, 1, 0, math.inf, **texts("gest", name))

@@ -22,8 +22,10 @@ def ss(ties: bool = True, name: str = "ss") -> Metric:
     >>> ss().value(table, np.ones((1, 2))), ss(ties=False).value(table, np.ones((1, 2)))
     (array([75.]), array([50.]))
     """
-    counted: crows.Ties = "half" if ties else "no"
-    return percentage(name, lambda t: crows.preference(t, counted), 50, **texts("knowledge", name))
+    count_of_ties: crows.Ties = "no"
+    if ties:
+        count_of_ties = "half"
+    return percentage(name, lambda t: crows.preference(t, count_of_ties), 50, **texts("knowledge", name))
 
 
 def ss_by_term(ties: bool = True) -> Metric:
@@ -31,6 +33,7 @@ def ss_by_term(ties: bool = True) -> Metric:
     pooled = ss(ties, "ss_by_term")
 
     def columns(table: Table) -> Floats:
+        # Each term counts once, and its pairs by their share of it.
         return pooled.columns(table) * once_each(table, "subject")[:, None]
 
     return replace(pooled, columns=columns, events=columns)
@@ -51,6 +54,7 @@ def fact_accuracy() -> Metric:
 
     def right(table: Table) -> Floats:
         difference = np.asarray(table["score_right"], np.float64) - np.asarray(table["score_other"], np.float64)
+        # A comparison with NaN is false, and would count as a wrong fact.
         return np.where(np.isnan(difference), np.nan, difference > 0)
 
     return percentage("fact_accuracy", right, 100, ability=True, **texts("knowledge", "fact_accuracy"))

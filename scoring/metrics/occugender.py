@@ -24,14 +24,20 @@ def shares(table: Table, decimals: int | None = None) -> dict[Answer, Floats]:
     """
     raw = {answer: np.asarray(table[f"p_{answer}"], np.float64) for answer in ANSWERS}
     total = sum(raw.values(), np.zeros(()))
-    parts = {a: np.divide(p, total, out=np.full(len(p), np.nan), where=total != 0) for a, p in raw.items()}
-    return parts if decimals is None else {a: p.round(decimals) for a, p in parts.items()}
+    parts = {}
+    for answer, chances in raw.items():
+        # No share where all three are 0, to which very small probabilities are rounded.
+        part = np.divide(chances, total, out=np.full(len(chances), np.nan), where=total != 0)
+        if decimals is not None:
+            part = part.round(decimals)
+        parts[answer] = part
+    return parts
 
 
 def share(answer: Answer, decimals: int | None = None) -> Metric:
     """Mean P~ of an answer over jobs (and prompts), in percent; the paper rounds each job to 4 decimals first."""
-    told = texts("occugender", f"p_{answer}")
-    return mean(f"p_{answer}", lambda t: shares(t, decimals)[answer], None, 0, 100, scale=100, **told)
+    fields = texts("occugender", f"p_{answer}")
+    return mean(f"p_{answer}", lambda t: shares(t, decimals)[answer], None, 0, 100, scale=100, **fields)
 
 
 def gap(decimals: int | None = None) -> Metric:
@@ -43,8 +49,8 @@ def gap(decimals: int | None = None) -> Metric:
     """
 
     def difference(table: Table) -> Floats:
-        of = shares(table, decimals)
-        return of["male"] - of["female"]
+        by_answer = shares(table, decimals)
+        return by_answer["male"] - by_answer["female"]
 
     return mean("gender_gap", difference, 0, -100, 100, scale=100, **texts("occugender", "gender_gap"))
 
@@ -67,6 +73,7 @@ def neo_share() -> Metric:
     """Mean share of neopronouns in the probability of male, female and diverse words and neopronouns, in percent."""
 
     def part(table: Table) -> Floats:
+        # Neopronouns count in the denominator too, because the three answers do not have them.
         every = sum((np.asarray(table[f"p_{name}"], np.float64) for name in (*ANSWERS, "neo")), np.zeros(()))
         return np.asarray(np.divide(table["p_neo"], every, out=np.full(len(every), np.nan), where=every != 0))
 
@@ -83,10 +90,11 @@ def correlation() -> Metric:
     """
 
     def columns(table: Table) -> Floats:
+        # A share of 1, as the probability is.
         return products(shares(table)["female"], np.asarray(table["female_share"], np.float64) / 100)
 
-    told = texts("occugender", "labour_correlation")
-    return Metric("labour_correlation", columns, pearson, 0, -1, 1, fisher=True, **told)
+    fields = texts("occugender", "labour_correlation")
+    return Metric("labour_correlation", columns, pearson, 0, -1, 1, fisher=True, **fields)
 
 
 def correlation_of_jobs() -> Metric:
@@ -111,8 +119,8 @@ def correlation_of_jobs() -> Metric:
         added[first] = products(means, percent)
         return added
 
-    told = texts("occugender", "labour_correlation_jobs")
-    return Metric("labour_correlation_jobs", columns, pearson, 0, -1, 1, fisher=True, **told)
+    fields = texts("occugender", "labour_correlation_jobs")
+    return Metric("labour_correlation_jobs", columns, pearson, 0, -1, 1, fisher=True, **fields)
 
 
 def unclear() -> Metric:

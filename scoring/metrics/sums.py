@@ -15,7 +15,7 @@ Column = Callable[[Table], NDArray[Any]]
 
 def side_by_side(*columns: NDArray[Any]) -> Floats:
     """Columns of one length as an array [examples, columns]."""
-    return np.stack([np.asarray(c, dtype=np.float64) for c in columns], axis=-1)
+    return np.stack([np.asarray(column, dtype=np.float64) for column in columns], axis=-1)
 
 
 def ratio(sums: Floats, scale: float = 1.0) -> Floats:
@@ -39,7 +39,7 @@ def proportion(
 
 def mean(
     name: str,
-    of: Column,
+    column: Column,
     ideal: float | None,
     low: float,
     high: float,
@@ -61,11 +61,15 @@ def mean(
     """
 
     def columns(table: Table) -> Floats:
-        values = np.asarray(of(table), dtype=np.float64)
-        counted = np.ones(len(values), bool) if where is None else where(table)
+        values = np.asarray(column(table), dtype=np.float64)
+        counted: NDArray[Any] = np.ones(len(values), bool)
+        if where is not None:
+            counted = where(table)
         return side_by_side(np.where(counted, values, 0), counted)
 
-    events = columns if proportion else None
+    events = None
+    if proportion:
+        events = columns
     return Metric(name, columns, lambda sums: ratio(sums, scale), ideal, low, high, reading, events=events, **more)
 
 
@@ -74,14 +78,14 @@ def of_column(name: str) -> Metric:
     return mean(name, lambda t: t[name], None, 0, 1, "", where=lambda t: np.isfinite(t[name].astype(float)))
 
 
-def percentage(name: str, of: Column, ideal: float | None, reading: str, *, low: float = 0, **more: Any) -> Metric:
+def percentage(name: str, column: Column, ideal: float | None, reading: str, *, low: float = 0, **more: Any) -> Metric:
     """:func:`mean` of events in percent, with the intervals of a proportion."""
-    return mean(name, of, ideal, low, 100, reading, scale=100, proportion=True, **more)
+    return mean(name, column, ideal, low, 100, reading, scale=100, proportion=True, **more)
 
 
-def share(name: str, of: Column, ideal: float | None, reading: str, **more: Any) -> Metric:
+def share(name: str, column: Column, ideal: float | None, reading: str, **more: Any) -> Metric:
     """:func:`mean` of events as a share of 1, with the intervals of a proportion."""
-    return mean(name, of, ideal, 0, 1, reading, proportion=True, **more)
+    return mean(name, column, ideal, 0, 1, reading, proportion=True, **more)
 
 
 def once_each(table: Table, by: str) -> Floats:
@@ -106,25 +110,31 @@ def mean_over(metric: Metric, by: str, name: str, reading: str, **more: Any) -> 
     def columns(table: Table) -> Floats:
         parts = np.unique(table[by])
         inside = (table[by][:, None] == parts).astype(np.float64)
-        of = metric.columns(table)
-        by_part: Floats = inside.reshape(*inside.shape, *(1,) * (of.ndim - 1)) * of[:, None]
+        added = metric.columns(table)
+        # From [examples, …] to [examples, parts, …], with 0 in the parts that an example is not in.
+        axes = (1,) * (added.ndim - 1)
+        by_part: Floats = inside.reshape(inside.shape + axes) * added[:, None]
         return by_part
 
     def final(sums: Floats) -> Floats:
         values = metric.final(sums)
-        parts = values.shape[-1]
-        return values.mean(axis=-1) if parts else np.full(values.shape[:-1], np.nan)
+        if not values.shape[-1]:
+            return np.full(values.shape[:-1], np.nan)
+        means: Floats = values.mean(axis=-1)
+        return means
 
     def events(table: Table) -> Floats:
         assert metric.events is not None
-        of, weights = metric.events(table).T
+        happened, weights = metric.events(table).T
         _, codes = np.unique(table[by], return_inverse=True)
         total = np.bincount(codes, weights)
         # Each part counts once, and its examples by their share of it.
-        return side_by_side(of, weights) / np.where(total > 0, total, 1)[codes][:, None]
+        return side_by_side(happened, weights) / np.where(total > 0, total, 1)[codes][:, None]
 
-    # The mean size of several signed shares is none of one signed share.
-    rare = None if metric.events is None or metric.absolute else events
+    # The mean of the sizes of several signed shares is not the size of one signed share.
+    rare = None
+    if metric.events is not None and not metric.absolute:
+        rare = events
     mean_of = replace(metric, name=name, columns=columns, final=final, reading=reading, sd=None)
     return replace(mean_of, events=rare, absolute=False, **more)
 
@@ -136,7 +146,10 @@ def centred(values: Floats) -> Floats:
     array([-1.,  1., nan])
     """
     finite = values[np.isfinite(values)]
-    return values - (finite.mean() if len(finite) else 0.0)
+    if not len(finite):
+        return values - 0.0
+    distances: Floats = values - finite.mean()
+    return distances
 
 
 def products(x: Floats, y: Floats) -> Floats:
@@ -149,8 +162,10 @@ def products(x: Floats, y: Floats) -> Floats:
 def pearson(sums: Floats) -> Floats:
     """Pearson's correlation from the sums of :func:`products`; NaN where a column does not vary."""
     n, x, y, xx, yy, xy = np.moveaxis(sums, -1, 0)
-    spreads = [(n * squares - total * total, squares) for squares, total in ((xx, x), (yy, y))]
+    spread_x, spread_y = n * xx - x * x, n * yy - y * y
     # What rounding leaves of a constant, within a group or of all rows, is no variance.
-    varies = np.all([spread > n * np.maximum(1e-12 * squares, 1e-28 * n) for spread, squares in spreads], axis=0)
-    root = np.sqrt(np.where(varies, spreads[0][0] * spreads[1][0], 1))
+    x_varies = spread_x > n * np.maximum(1e-12 * xx, 1e-28 * n)
+    y_varies = spread_y > n * np.maximum(1e-12 * yy, 1e-28 * n)
+    varies = x_varies & y_varies
+    root = np.sqrt(np.where(varies, spread_x * spread_y, 1))
     return np.where(varies, np.clip((n * xy - x * y) / root, -1, 1), np.nan)

@@ -1,4 +1,4 @@
-"""What reports say of the metrics of the project, from ``data/metrics.toml``."""
+"""The names and readings of the metrics of the project, from ``data/metrics.toml``."""
 
 import tomllib
 from functools import cache
@@ -17,6 +17,6 @@ def texts(family: str, name: str, at: object = "") -> dict[str, Any]:
     >>> texts("fairness", "tau", 0.5)["names"]
     ('Pairs without a preference, τ(0.5)', 'τ(0.5)')
     """
-    told = {field: text.replace("{at}", str(at)) for field, text in _table()[family][name].items()}
-    names = told.pop("title"), told.pop("short")
-    return {**told, "names": names}
+    fields = {field: text.replace("{at}", str(at)) for field, text in _table()[family][name].items()}
+    names = fields.pop("title"), fields.pop("short")
+    return {**fields, "names": names}

@@ -24,6 +24,7 @@ def majority() -> Metric:
 
     def of_majority(table: Table) -> Floats:
         sign = np.sign(table["female_logprob"] - table["male_logprob"])
+        # 1 where the model leans to the majority, 0 for a tie, -1 where it leans to the minority.
         agrees = sign * np.sign(table["female_share"] - 50)
         halves: Floats = (1 + agrees) / 2
         return halves

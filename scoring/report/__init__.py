@@ -80,9 +80,9 @@ def write(
     tables:
         Per benchmark, its examples: columns of one length, ``id`` among them. Empty ones are left out.
     validity:
-        Per benchmark, what its scores mean and do not mean; paragraphs are parted by an empty line.
+        Per benchmark, what its scores mean and do not mean; an empty line separates paragraphs.
     beside:
-        Other runs, whose scores the page shows beside those of this one.
+        Other runs, whose scores the page shows next to those of this one.
 
     Raises
     ------
@@ -90,14 +90,20 @@ def write(
         When a column cannot be stored or the environment holds something JSON has no form for.
     """
     shown, filled, texts = _shown(report, tables, validity)
-    files = {f"examples/{file_name(name)}": parquet(name, table) for name, table in filled.items()}
+    hide = for_files(os.environ)
+    other_runs = [cleaned(run, hide) for run in beside]
+    files = {}
+    for name, table in filled.items():
+        files[f"examples/{file_name(name)}"] = parquet(name, table)
     files["results.md"] = markdown(shown).encode()
-    files |= _pages(shown, filled, texts, beside=[cleaned(run, for_files(os.environ)) for run in beside])
+    files.update(_pages(shown, filled, texts, beside=other_runs))
+    # The last file: a folder that has it has all others, and its checksums are those of the files above.
     files["results.json"] = results(shown, filled, files).encode()
     _put(folder, files)
 
 
 def _put(folder: Path, files: Mapping[str, bytes]) -> None:
+    # Replaces only files that a run wrote: those of the record, or of an earlier version.
     put_all(folder, files, ScoringError, ours=_of_earlier_version(folder))
 
 
@@ -115,8 +121,10 @@ def _of_earlier_version(folder: Path) -> list[str]:
         return []
     files = ["results.json"]
     for described in run.examples.values():
-        name = described.get("file", "") if isinstance(described, dict) else ""
-        path = folder / "examples" / Path(name).name
+        if not isinstance(described, dict):
+            continue
+        # The name alone, so that a path in the file leads nowhere else.
+        path = folder / "examples" / Path(described.get("file", "")).name
         if path.is_file() and file_sha256(path) == described.get("sha256"):
             files.append(f"examples/{path.name}")
     return files
@@ -127,8 +135,15 @@ def _shown(
 ) -> tuple[Report, dict[str, Table], dict[str, str]]:
     """What a run may show of itself: the same without secrets and without empty tables."""
     hide = for_files(os.environ)
-    filled: dict[str, Table] = {str(hide(name)): ChangedTexts(table, hide) for name, table in tables.items() if table}
-    return cleaned(report, hide), filled, {str(hide(name)): str(hide(text)) for name, text in validity.items()}
+    filled: dict[str, Table] = {}
+    for name, table in tables.items():
+        if table:
+            # Texts are changed where they are read, block by block: a table may be larger than memory.
+            filled[str(hide(name))] = ChangedTexts(table, hide)
+    texts = {}
+    for name, text in validity.items():
+        texts[str(hide(name))] = str(hide(text))
+    return cleaned(report, hide), filled, texts
 
 
 def write_page(
@@ -139,7 +154,8 @@ def write_page(
     more: Sequence[Section],
 ) -> None:
     """Writes the pages of a run anew, with ``more`` sections after those of its benchmarks."""
-    _put(folder, _pages(*_shown(report, tables, validity), more))
+    shown, filled, texts = _shown(report, tables, validity)
+    _put(folder, _pages(shown, filled, texts, more))
 
 
 def _pages(
@@ -150,9 +166,12 @@ def _pages(
     beside: Sequence[Report] = (),
 ) -> dict[str, bytes]:
     """The report, and where there are examples the page of rows."""
-    paths = {name: f"examples/{file_name(name)}" for name in tables}
-    rows = {ROWS: rows_page(report, tables, paths).encode()} if tables else {}
-    return {**rows, "report.html": page(report, tables, validity, more, beside).encode()}
+    files = {}
+    if tables:
+        paths = {name: f"examples/{file_name(name)}" for name in tables}
+        files[ROWS] = rows_page(report, tables, paths).encode()
+    files["report.html"] = page(report, tables, validity, more, beside).encode()
+    return files
 
 
 def check_finished(folder: Path, planned: Report, *, overwrite: bool = False, unknown: Collection[str] = ()) -> None:
@@ -166,32 +185,55 @@ def check_finished(folder: Path, planned: Report, *, overwrite: bool = False, un
     ScoringError
         With the first setting that differs, also when the results cannot be read.
     """
-    names = [name.removeprefix(_VERSION) for name in planned.environment if name.startswith(_VERSION)]
-    files = [*_FILES, ROWS, *(f"examples/{file_name(name)}" for name in names)]
-    earlier = [] if (folder / RECORD).exists() else _of_earlier_version(folder)
+    files = [*_FILES, ROWS]
+    for name in planned.environment:
+        if name.startswith(_VERSION):
+            files.append(f"examples/{file_name(name.removeprefix(_VERSION))}")
+    # A version before the record is known by its checksums; a folder with a record needs no such search.
+    earlier = []
+    if not (folder / RECORD).exists():
+        earlier = _of_earlier_version(folder)
     refuse_foreign(folder / RECORD, [folder / name for name in files if name not in earlier], ScoringError)
+    # With --overwrite, results of any settings are replaced.
     if overwrite or not (folder / "results.json").is_file():
         return
-    one, other = (_settings(report) for report in (read(folder), cleaned(planned, for_files(os.environ))))
-    for name in sorted(name for name in one.keys() | other.keys() if name not in unknown):
-        if name not in one or one[name] != other.get(name):
-            held = f"with {name} {one[name]!r}" if name in one else f"that do not say their {name}"
-            raise ScoringError(
-                f"{folder} holds results {held}, and this run has {other.get(name)!r}; give another --out, or "
-                "--overwrite to replace them."
-            )
+    # Both without secrets: those of the results were removed when they were written.
+    stored = _settings(read(folder))
+    wanted = _settings(cleaned(planned, for_files(os.environ)))
+    for name in sorted(stored.keys() | wanted.keys()):
+        if name in unknown:
+            continue
+        if name not in stored:
+            held = f"that do not say their {name}"
+        elif stored[name] != wanted.get(name):
+            held = f"with {name} {stored[name]!r}"
+        else:
+            continue
+        raise ScoringError(
+            f"{folder} holds results {held}, and this run has {wanted.get(name)!r}; give another --out, or "
+            "--overwrite to replace them."
+        )
 
 
 def _settings(report: Report) -> dict[str, object]:
     """What the numbers of a report depend on, by name, without versions of packages."""
-    known = report.environment
-    settings = {name: getattr(report, name) for name in ("model", "revision", "adapter", "dtype", "profile")}
-    settings |= {f"data {name}": version for name, version in report.data.items()}
-    settings |= {name: known.get(name) for name in (f"prompt {report.prompt}", "chat template", "system")}
-    settings["benchmarks"] = ", ".join(sorted(n.removeprefix(_VERSION) for n in known if n.startswith(_VERSION)))
-    # What an answer depends on, and the options; a part of the key is named as it is, such as a server.
-    key = {name: value for name, value in known.get("response key", {}).items() if name != PACKAGE}
-    return key | settings | {f"--{name}": value for name, value in known.get("settings", {}).items()}
+    environment = report.environment
+    settings: dict[str, object] = {}
+    # What a response depends on; a part of the key has its own name, such as a server. Later names replace earlier.
+    for name, value in environment.get("response key", {}).items():
+        if name != PACKAGE:
+            settings[name] = value
+    for name in ("model", "revision", "adapter", "dtype", "profile"):
+        settings[name] = getattr(report, name)
+    for name, version in report.data.items():
+        settings[f"data {name}"] = version
+    for name in (f"prompt {report.prompt}", "chat template", "system"):
+        settings[name] = environment.get(name)
+    benchmarks = [name.removeprefix(_VERSION) for name in environment if name.startswith(_VERSION)]
+    settings["benchmarks"] = ", ".join(sorted(benchmarks))
+    for name, value in environment.get("settings", {}).items():
+        settings[f"--{name}"] = value
+    return settings
 
 
 def write_comparison(folder: Path, compared: Comparison) -> None:
@@ -202,6 +244,7 @@ def write_comparison(folder: Path, compared: Comparison) -> None:
     ScoringError
         When the environment holds something JSON has no form for.
     """
+    # The page is written first: a folder with compare.json has both.
     shown = cleaned(compared, for_files(os.environ))
     _put(folder, {"compare.html": comparison_page(shown).encode(), "compare.json": comparison(shown).encode()})
 
@@ -220,8 +263,9 @@ def results(report: Report, tables: Mapping[str, Table], files: Mapping[str, byt
     examples: dict[str, dict[str, Any]] = {}
     for name, table in tables.items():
         file = f"examples/{file_name(name)}"
-        of_file = {"sha256": hashlib.sha256(files[file]).hexdigest()} if file in files else {}
-        examples[name] = {"file": file, "rows": length(table), **of_file}
+        examples[name] = {"file": file, "rows": length(table)}
+        if file in files:
+            examples[name]["sha256"] = hashlib.sha256(files[file]).hexdigest()
     return cards.results.text(report, examples)
 
 
@@ -236,6 +280,7 @@ def read(path: Path) -> Report:
     try:
         return cards.results.load(path)
     except CardError as error:
+        # Errors of reading are of the package cards; commands of scoring end by errors of their own.
         raise ScoringError(str(error)) from None
 
 
@@ -253,9 +298,16 @@ def parquet(benchmark: str, table: Table) -> bytes:
     writer = None
     try:
         for block in blocks(table):
-            columns = [pa.array(column.tolist() if column.dtype == object else column) for column in block.values()]
-            part = pa.table(dict(zip(block, columns, strict=True)))
-            writer = writer or pq.ParquetWriter(content, part.schema, compression="zstd")
+            columns = {}
+            for name, column in block.items():
+                if column.dtype == object:
+                    columns[name] = pa.array(column.tolist())
+                else:
+                    columns[name] = pa.array(column)
+            part = pa.table(columns)
+            # The first block decides the types of the file.
+            if writer is None:
+                writer = pq.ParquetWriter(content, part.schema, compression="zstd")
             writer.write_table(part)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise ScoringError(
@@ -269,25 +321,49 @@ def parquet(benchmark: str, table: Table) -> bytes:
 
 def markdown(report: Report) -> str:
     """The text of ``results.md``."""
-    lines = ["# Scores", "", *(f"- {name}: {cell(text)}" for name, text in facts(report).items()), ""]
-    lines += ["| benchmark | group | score | value [95 % interval] | ideal | n | clusters |"]
-    lines += ["| --- | --- | --- | ---: | ---: | ---: | ---: |"]
+    lines = ["# Scores", ""]
+    for name, text in facts(report).items():
+        lines.append(f"- {name}: {cell(text)}")
+    lines.append("")
+    lines.append("| benchmark | group | score | value [95 % interval] | ideal | n | clusters |")
+    lines.append("| --- | --- | --- | ---: | ---: | ---: | ---: |")
     for estimates in by_benchmark(report.estimates).values():
-        # All metrics share three decimals, which those on [0, 1] need.
-        scales = {name: replace(scale(group), places=3) for name, group in by_metric(estimates).items()}
-        lines += [_line(e, scales[e.metric]) for e in estimates]
-    lines += ["", *(f"- {sentence}" for sentence in methods(report.estimates))]
+        scales = {}
+        for metric, of_metric in by_metric(estimates).items():
+            # All metrics share three decimals, which those on [0, 1] need.
+            scales[metric] = replace(scale(of_metric), places=3)
+        for estimate in estimates:
+            lines.append(_line(estimate, scales[estimate.metric]))
+    lines.append("")
+    for sentence in methods(report.estimates):
+        lines.append(f"- {sentence}")
     return "\n".join(lines) + "\n"
 
 
-def _line(e: Estimate, on: Scale) -> str:
-    ends, why = interval(e.low, e.high, on.brief), e.why and f"({cell(e.why)})"
-    number = "not defined" if math.isnan(e.value) else on.brief(e.value)
-    value = " ".join(filter(None, (number, ends, marked(e), why)))
-    ideal = "" if e.ideal is None else on.brief(e.ideal)
-    return (
-        f"| {' | '.join([*map(cell, (e.benchmark, e.group, e.full_name)), value, ideal, str(e.n), str(e.clusters)])} |"
+def _line(estimate: Estimate, scale: Scale) -> str:
+    """The row of an estimate in the table of ``results.md``."""
+    parts = []
+    if math.isnan(estimate.value):
+        parts.append("not defined")
+    else:
+        parts.append(scale.brief(estimate.value))
+    parts.append(interval(estimate.low, estimate.high, scale.brief))
+    parts.append(marked(estimate))
+    if estimate.why:
+        parts.append(f"({cell(estimate.why)})")
+    ideal = ""
+    if estimate.ideal is not None:
+        ideal = scale.brief(estimate.ideal)
+    cells = (
+        cell(estimate.benchmark),
+        cell(estimate.group),
+        cell(estimate.full_name),
+        " ".join(part for part in parts if part),
+        ideal,
+        str(estimate.n),
+        str(estimate.clusters),
     )
+    return f"| {' | '.join(cells)} |"
 
 
 def cleaned(value: Any, hide: Callable[[Any], Any]) -> Any:
@@ -298,15 +374,23 @@ def cleaned(value: Any, hide: Callable[[Any], Any]) -> Any:
     ScoringError
         For a value that JSON has no form for.
     """
-    match value:
-        case np.generic():
-            return cleaned(value.item(), hide)
-        case Mapping():
-            return {str(hide(str(k))): cleaned(v, hide) for k, v in value.items()}
-        case list() | tuple():
-            return type(value)(cleaned(v, hide) for v in value)
-        case str() | int() | float() | None:
-            return hide(value)
+    if isinstance(value, np.generic):
+        return cleaned(value.item(), hide)
+    if isinstance(value, Mapping):
+        entries = {}
+        for key, entry in value.items():
+            # Keys of JSON are texts.
+            entries[str(hide(str(key)))] = cleaned(entry, hide)
+        return entries
+    if isinstance(value, list | tuple):
+        return type(value)(cleaned(entry, hide) for entry in value)
+    if value is None or isinstance(value, str | int | float):
+        # bool is a kind of int; only texts can hold a secret.
+        return hide(value)
+    # A class is a value of a dataclass's type too, and is not one of its objects.
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{f.name: cleaned(getattr(value, f.name), hide) for f in fields(value)})
+        changed = {}
+        for field in fields(value):
+            changed[field.name] = cleaned(getattr(value, field.name), hide)
+        return replace(value, **changed)
     raise ScoringError(f"The report holds {value!r}, a {type(value).__name__}; use text, numbers, lists and mappings.")

@@ -14,7 +14,7 @@ from scoring.report.conditions import headlines_of
 from scoring.report.headlines import Comparison, conclusion, described, headline_changes
 from scoring.report.numbers import around, by_benchmark, facts, methods, metric_range
 from scoring.report.page import UNFOLDED, Scores, scores, template
-from scoring.types import Change, Difference, Report
+from scoring.types import Change, Difference, Estimate, Report
 
 #: The facts that are shown of both runs.
 _FACTS = ("model", "revision", "adapter", "dtype", "prompt", "profile")
@@ -52,9 +52,15 @@ def comparison(compared: Comparison) -> str:
     """
     differences = []
     for change in compared.changes:
-        sides = {"before": change.before, "after": change.after}
-        values = {name: None if score is None else score.value for name, score in sides.items()}
-        differences.append({**asdict(change.difference), **values, "verdict": change.verdict})
+        entry = asdict(change.difference)
+        # Null in JSON, where a run did not report the score.
+        entry["before"] = entry["after"] = None
+        if change.before is not None:
+            entry["before"] = change.before.value
+        if change.after is not None:
+            entry["after"] = change.after.value
+        entry["verdict"] = change.verdict
+        differences.append(entry)
     content = {
         "schema": SCHEMA,
         "run": _facts(compared.run),
@@ -67,22 +73,29 @@ def comparison(compared: Comparison) -> str:
 
 
 def _facts(report: Report) -> dict[str, Any]:
-    return {name: getattr(report, name) for name in (*_FACTS, "data", "environment")}
+    """The facts of a run that ``compare.json`` has, with its data and environment."""
+    facts_of_run = {name: getattr(report, name) for name in _FACTS}
+    facts_of_run["data"] = report.data
+    facts_of_run["environment"] = report.environment
+    return facts_of_run
 
 
 def comparison_page(compared: Comparison) -> str:
     """The text of ``compare.html``."""
     agreements = by_benchmark(compared.agreements)
     changes = grouped(compared.changes, lambda change: change.difference.benchmark)
-    sections = [
-        ComparisonSection(
-            name,
-            [_forest(own) for own in grouped(changes.get(name, []), lambda c: c.difference.metric).values()],
-            scores(agreements.get(name, [])),
-        )
-        for name in dict.fromkeys([*changes, *agreements])
-    ]
-    run, base = facts(compared.run), facts(compared.base)
+    # A benchmark whose metrics are all of two runs has agreements and no differences.
+    names = list(changes)
+    for name in agreements:
+        if name not in changes:
+            names.append(name)
+    sections = []
+    for name in names:
+        by_metric = grouped(changes.get(name, []), lambda change: change.difference.metric)
+        forests = [_forest(of_metric) for of_metric in by_metric.values()]
+        sections.append(ComparisonSection(name, forests, scores(agreements.get(name, []))))
+    run = facts(compared.run)
+    base = facts(compared.base)
     headlines = headline_changes(compared)
     return template("compare.html.j2").render(
         names=(described(compared.run), described(compared.base)),
@@ -95,7 +108,7 @@ def comparison_page(compared: Comparison) -> str:
         rows=[(name, run[name], base[name]) for name in _FACTS],
         data=run["data"],
         sections=sections,
-        methods=methods([*compared.differences, *compared.agreements]),
+        methods=methods(compared.differences + compared.agreements),
         unfolded=UNFOLDED,
     )
 
@@ -118,22 +131,46 @@ class Tests:
 
 
 def tests(differences: Iterable[Difference]) -> Tests:
-    """Counts the tests of a page; rows in which no score changed are none."""
-    rows = [d for d in differences if not math.isnan(d.p) and d.method != "identical"]
-    return Tests(len(rows), sum(d.p < LEVEL for d in rows), sum(d.p_holm < LEVEL for d in rows))
+    """Counts the tests of a page; a row in which no score changed is not a test."""
+    number = below = below_corrected = 0
+    for difference in differences:
+        if math.isnan(difference.p) or difference.method == "identical":
+            continue
+        number += 1
+        below += difference.p < LEVEL
+        below_corrected += difference.p_holm < LEVEL
+    return Tests(number, below, below_corrected)
 
 
 def _forest(changes: list[Change]) -> Forest:
-    differences = [change.difference for change in changes]
-    found = [score for change in changes for score in (change.after, change.before) if score]
+    """The plot of the differences of one metric."""
+    readings: list[str] = []
+    scores_of_runs: list[Estimate] = []
+    reach = 0.0
+    for change in changes:
+        difference = change.difference
+        if difference.reading and difference.reading not in readings:
+            readings.append(difference.reading)
+        for score in (change.after, change.before):
+            if score:
+                scores_of_runs.append(score)
+        for number in difference.numbers:
+            if math.isfinite(number):
+                # NaN and infinity are the ends of intervals that are not defined.
+                reach = max(reach, abs(number))
     # Symmetric around 0, so that equal bars to the left and to the right are equal differences.
-    reach = max((abs(x) for d in differences for x in d.numbers if math.isfinite(x)), default=0.0)
+    scale = around([-reach, reach])
+    # Without a score of either run, the range of the metric is not known.
+    possible = scale
+    if scores_of_runs:
+        possible = metric_range(scores_of_runs)
+    first = changes[0].difference
     return Forest(
-        differences[0].metric,
-        list(dict.fromkeys(d.reading for d in differences if d.reading)),
-        differences[0].ideal,
-        around(-reach, reach),
-        around(*(score.value for score in found)),
-        metric_range(found) if found else around(-reach, reach),
-        changes,
+        metric=first.metric,
+        readings=readings,
+        ideal=first.ideal,
+        scale=scale,
+        values=around([score.value for score in scores_of_runs]),
+        range=possible,
+        rows=changes,
     )

@@ -15,7 +15,7 @@ from typing import Any
 from cards.common.numbers import interval
 from cards.common.sentences import say
 from scoring import benchmarks
-from scoring.report.headlines import Comparison, HeadlineChange, headline_changes, headline_scores
+from scoring.report.headlines import Comparison, headline_changes, headline_scores
 from scoring.report.numbers import metric_range
 from scoring.types import Estimate, Report, ScoringError
 
@@ -30,6 +30,7 @@ VERDICTS = {
     "unclear": frozenset({"unclear"}),
 }
 _OPERATORS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
+# Names with points between them, an operator, and a decimal number.
 _FORM = re.compile(r"\s*([^<>=]+?)\s*(>=|<=|>|<)\s*([-+]?\d+(?:\.\d+)?)\s*")
 _ENDS = ("low", "high")
 
@@ -62,26 +63,36 @@ def parsed(text: str, *, only_known: bool = True) -> Condition:
     ScoringError
         Where it has another form, or names no benchmark.
 
-    >>> found = parsed("occugender.gap > 20")
-    >>> found.benchmark, found.group, found.metric, found.sign, found.limit
+    >>> condition = parsed("occugender.gap > 20")
+    >>> condition.benchmark, condition.group, condition.metric, condition.sign, condition.limit
     ('occugender', '', 'gap', '>', 20.0)
     >>> parsed("neutral.templates.gas.low >= 0.5").end
     'low'
     """
+    names: list[str] = []
+    end = "value"
     match = _FORM.fullmatch(text)
-    names = match[1].split(".") if match else []
-    end = names.pop() if names[-1:] and names[-1] in _ENDS else "value"
+    if match is not None:
+        names = match[1].split(".")
+        # An end of the interval follows the metric: "neutral.templates.gas.low".
+        if names[-1] in _ENDS:
+            end = names.pop()
     if match is None or not 2 <= len(names) <= 3 or not all(names):
         raise ScoringError(
             f"--fail-if {text!r} is no condition; give BENCHMARK.METRIC or BENCHMARK.GROUP.METRIC, one of >, >=, <, "
             'and <=, and a number, as in "occugender.gap > 20".'
         )
-    benchmark, *group, metric = names
+    benchmark = names[0]
+    metric = names[-1]
+    # Without a group, the condition is on the group that the headline shows.
+    group = ""
+    if len(names) == 3:
+        group = names[1]
     if only_known and not benchmarks.known(benchmark):
         raise ScoringError(
             f"--fail-if {text!r} names no benchmark; the benchmarks are {', '.join(benchmarks.names())}."
         )
-    return Condition(text, benchmark, "".join(group), metric, end, match[2], float(match[3]))
+    return Condition(text, benchmark, group, metric, end, match[2], float(match[3]))
 
 
 def holding(conditions: Iterable[Condition], report: Report) -> list[str]:
@@ -95,14 +106,15 @@ def holding(conditions: Iterable[Condition], report: Report) -> list[str]:
     sentences = []
     for condition in conditions:
         estimate = _score(condition, report)
-        on = metric_range([estimate])
+        scale = metric_range([estimate])
         value = {"value": estimate.value, "low": estimate.low, "high": estimate.high}[condition.end]
         name = f"{estimate.benchmark} {estimate.group} {estimate.metric}"
+        # A score that is not defined fails: nothing shows that it is on the right side of the limit.
         if math.isnan(value):
             sentences.append(say("fail.undefined", condition=condition.text, name=name))
         elif _OPERATORS[condition.sign](value, condition.limit):
-            ends = interval(estimate.low, estimate.high, on.brief, " [{}, {}]")
-            number = f"{on.brief(estimate.value)}{ends}"
+            ends = interval(estimate.low, estimate.high, scale.brief, " [{}, {}]")
+            number = f"{scale.brief(estimate.value)}{ends}"
             sentences.append(say("fail.score", condition=condition.text, name=name, value=number))
     return sentences
 
@@ -113,12 +125,17 @@ def _score(condition: Condition, report: Report) -> Estimate:
     A metric may be named by the end of its name, such as ``gap`` for ``gender_gap``, where only one ends so.
     """
     of_benchmark = [e for e in report.estimates if e.benchmark == condition.benchmark]
-    groups = {score.estimate.benchmark: score.estimate.group for score in headline_scores(report)}
-    group = condition.group or groups.get(condition.benchmark, "")
+    group = condition.group
+    if not group:
+        # A benchmark may have two rows; both are of the same group.
+        for headline in headline_scores(report):
+            if headline.estimate.benchmark == condition.benchmark:
+                group = headline.estimate.group
     in_group = [e for e in of_benchmark if e.group == group]
-    exact = [e for e in in_group if e.metric == condition.metric]
-    ending = [e for e in in_group if e.metric.endswith(f"_{condition.metric}")]
-    matching = exact or ending
+    # The whole name comes first: "gap" may also be the end of the name of another metric.
+    matching = [e for e in in_group if e.metric == condition.metric]
+    if not matching:
+        matching = [e for e in in_group if e.metric.endswith(f"_{condition.metric}")]
     if len(matching) == 1:
         return matching[0]
     if not of_benchmark:
@@ -136,35 +153,47 @@ def verdicts_of(names: str) -> frozenset[str]:
     Raises
     ------
     ScoringError
-        For a name that is none.
+        For a name that is not in :data:`VERDICTS`.
 
     >>> sorted(verdicts_of("worse"))
     ['further', 'lost']
     """
-    wanted = [name.strip() for name in names.split(",")]
-    for name in wanted:
+    verdicts: set[str] = set()
+    for part in names.split(","):
+        name = part.strip()
         if name not in VERDICTS:
             raise ScoringError(f"--fail-on {name!r} is no verdict; give one or more of {', '.join(VERDICTS)}.")
-    return frozenset().union(*(VERDICTS[name] for name in wanted))
+        verdicts |= VERDICTS[name]
+    return frozenset(verdicts)
 
 
 def failing(compared: Comparison, verdicts: frozenset[str]) -> list[str]:
     """A sentence for each headline of a comparison that has one of the verdicts."""
-    return [_said(change) for change in headline_changes(compared) if change.verdict in verdicts]
-
-
-def _said(change: HeadlineChange) -> str:
-    d = change.difference
-    before, after, difference = change.texts
-    ends = interval(d.low, d.high, change.scale.brief, " [{}, {}]")
-    name, moved = f"{d.benchmark} {d.group} {d.metric}", f"{difference}{ends}"
-    return say("fail.verdict", verdict=change.verdict, name=name, before=before, after=after, difference=moved)
+    sentences = []
+    for change in headline_changes(compared):
+        if change.verdict not in verdicts:
+            continue
+        difference = change.difference
+        before, after, moved = change.texts
+        ends = interval(difference.low, difference.high, change.scale.brief, " [{}, {}]")
+        sentences.append(
+            say(
+                "fail.verdict",
+                verdict=change.verdict,
+                name=f"{difference.benchmark} {difference.group} {difference.metric}",
+                before=before,
+                after=after,
+                difference=f"{moved}{ends}",
+            )
+        )
+    return sentences
 
 
 def headlines_of(compared: Comparison) -> list[dict[str, Any]]:
     """The headlines of a comparison for ``compare.json``: the verdicts that ``--fail-on`` reads."""
-    return [
-        {
+    headlines = []
+    for change in headline_changes(compared):
+        headline = {
             "benchmark": change.difference.benchmark,
             "group": change.difference.group,
             "metric": change.difference.metric,
@@ -172,8 +201,8 @@ def headlines_of(compared: Comparison) -> list[dict[str, Any]]:
             "verdict": change.verdict,
             "worse": change.verdict in VERDICTS["worse"],
         }
-        for change in headline_changes(compared)
-    ]
+        headlines.append(headline)
+    return headlines
 
 
 def failed(sentences: Sequence[str]) -> None:
@@ -184,5 +213,6 @@ def failed(sentences: Sequence[str]) -> None:
     Failed
         With all sentences, where there are some.
     """
+    # All sentences at one time, so that a run shows every condition that holds.
     if sentences:
         raise Failed("\n".join(sentences))

@@ -17,23 +17,44 @@ def coverage(report: Report) -> tuple[int, int, list[str]]:
     The benchmarks of a run say which kind of model it is of; where they leave it open, those count that suit each kind.
     """
     every = {name: benchmarks.get(name) for name in benchmarks.names()}
-    kinds = {"causal", "masked", "chat"}.intersection(*(every[n].kinds for n in report.benchmarks if n in every))
-    kinds = kinds & {"chat"} if report.environment.get("chat template") else kinds
-    suited = [benchmark for benchmark in every.values() if kinds <= set(benchmark.kinds) and not benchmark.rows]
-    places = {place[:2] for benchmark in suited for place in benchmark.configs_of(report.profile)}
-    lacking = places - {tuple(name.split("/")[:2]) for name in report.data}
-    return len(places - lacking), len(places), sorted({dataset for dataset, _ in lacking})
+    # Each benchmark of the run suits the model, so the model is of a kind that all of them have.
+    kinds = {"causal", "masked", "chat"}
+    for name in report.benchmarks:
+        if name in every:
+            kinds &= set(every[name].kinds)
+    if report.environment.get("chat template"):
+        kinds &= {"chat"}
+    # A config is the first two parts of a name such as "stereoset/intra/validation".
+    scored = {tuple(name.split("/")[:2]) for name in report.data}
+    places = set()
+    for benchmark in every.values():
+        # A benchmark that has its rows itself reads no data set that could lack.
+        if kinds <= set(benchmark.kinds) and not benchmark.rows:
+            for dataset, config, _ in benchmark.configs_of(report.profile):
+                # Splits of a config are built together.
+                places.add((dataset, config))
+    lacking = places - scored
+    datasets = sorted({dataset for dataset, _ in lacking})
+    return len(places) - len(lacking), len(places), datasets
 
 
 def next_steps(report: Report, run: str = "") -> list[str]:
-    """What to do next, in sentences whose commands stand between backticks.
+    """What to do next, in sentences whose commands are between backticks.
 
     ``run`` is the folder of the run, which the page does not know; the terminal names lacking data by itself.
     """
     scored, _, lacking = coverage(report)
-    model, folder = report.name if report.name == report.model else "MODEL", shlex.quote(run) if run else "RUN"
-    which = "" if run else " (RUN is the folder of this page)"
-    leaning = {headline.leaning for headline in headline_scores(report)} - {"", AT_CHANCE, UNCLEAR}
+    # The name of a model in a folder is the last part of its path, which a command cannot load.
+    model = "MODEL"
+    if report.name == report.model:
+        model = report.name
+    if run:
+        folder = shlex.quote(run)
+        which = which_before_base = ""
+    else:
+        folder = "RUN"
+        which = " (RUN is the folder of this page)"
+        which_before_base = "RUN is the folder of this page, "
     steps = []
     if scored and lacking and not run:
         steps.append(say("next.data", sets=" ".join(lacking), model=model))
@@ -44,8 +65,9 @@ def next_steps(report: Report, run: str = "") -> list[str]:
     elif report.model in BUNDLED:
         steps.append(say("next.real", folder=folder, which=which))
     elif report.adapter:
-        steps.append(say("next.base", folder=folder, which="" if run else "RUN is the folder of this page, "))
-    elif leaning:
+        steps.append(say("next.base", folder=folder, which=which_before_base))
+    elif any(headline.leaning not in ("", AT_CHANCE, UNCLEAR) for headline in headline_scores(report)):
+        # Only a model that leans beyond noise has something to mitigate.
         steps.append(say("next.mitigate", model=model))
     else:
         steps.append(say("next.beside", folder=folder, which=which))
@@ -54,10 +76,17 @@ def next_steps(report: Report, run: str = "") -> list[str]:
 
 def beside(score: Estimate, report: Report, runs: Sequence[Report]) -> list[tuple[int, Estimate]]:
     """The same score of those of other runs that have it over the same data, each with the number of its run."""
-    configs = benchmarks.get(score.benchmark).configs if benchmarks.known(score.benchmark) else None
-    data = {name: v for name, v in report.data.items() if configs is None or tuple(name.split("/")) in configs}.items()
-    found = [(number, run.by_key.get(score.key)) for number, run in enumerate(runs, 1) if data <= run.data.items()]
-    return [(number, other) for number, other in found if other]
+    data = report.data.items()
+    if benchmarks.known(score.benchmark):
+        # Only the data of this benchmark must agree; the runs may have other benchmarks.
+        configs = benchmarks.get(score.benchmark).configs
+        data = {name: version for name, version in data if tuple(name.split("/")) in configs}.items()
+    scores = []
+    for number, run in enumerate(runs, 1):
+        other = run.by_key.get(score.key)
+        if other and data <= run.data.items():
+            scores.append((number, other))
+    return scores
 
 
 def printed(report: Report) -> dict[Key, dict[str, float]]:
@@ -67,12 +96,17 @@ def printed(report: Report) -> dict[Key, dict[str, float]]:
     """
     from scoring.reproduce.printed import printed_tables  # whose package imports this one
 
-    found: dict[Key, dict[str, float]] = {}
-    for table in printed_tables() if report.profile == "paper" else ():
-        plain = {name for name, words in table.runs.items() if words.startswith("score ") and "--prompt" not in words}
+    if report.profile != "paper":
+        return {}
+    values: dict[Key, dict[str, float]] = {}
+    for table in printed_tables():
         for cell in table.cells:
             place = cell.place
-            if cell.of_run and place["run"] in plain and place.get("field", "value") == "value" and "model" in place:
-                models = found.setdefault((place["benchmark"], place["group"], place["metric"]), {})
+            if not cell.of_run or "model" not in place or place.get("field", "value") != "value":
+                continue
+            # The command of the run; "rescore" reads scores of others, and a prompt changes the model's behaviour.
+            command = table.runs.get(place["run"], "")
+            if command.startswith("score ") and "--prompt" not in command:
+                models = values.setdefault((place["benchmark"], place["group"], place["metric"]), {})
                 models[place["model"]] = float(cell.text)
-    return found
+    return values

@@ -58,23 +58,26 @@ def files(run: Report, tables: dict[str, Table], publisher: Publisher, timestamp
         When the run has no score with a direction.
     """
     model = _model(run, publisher)
+    # All by which two exports of one run are the same, and two runs are different.
     identity = json.dumps([run.name, run.setting, run.revision, run.profile, dict(run.data), timestamp])
     digest = hashlib.sha256(identity.encode()).digest()
     evaluation = f"{PACKAGE}/{model['id']}/{digest.hex()[:16]}"
-    scores = [_result(run, score, publisher) for score in run.estimates if _has_direction(score)]
+    scores = []
+    ids = set()
+    for score in run.estimates:
+        # A metric of which no value is better, or a score that is not defined, has no place in the format.
+        if math.isfinite(score.value) and score.ideal is not None:
+            scores.append(_result(run, score, publisher))
+            ids.add(result_id(score))
     if not scores:
         raise ScoringError(f"The run of {run.name} has no score with a direction; give another run.")
-    ids = {score["evaluation_result_id"] for score in scores}
-    lines = [
-        line
-        for examples in example_scores(run, tables)
-        if result_id(examples.estimate) in ids
-        for line in _lines(examples, evaluation, model["id"])
-    ]
+    lines: list[dict[str, Any]] = []
+    for examples in example_scores(run, tables):
+        if result_id(examples.estimate) in ids:
+            lines += _lines(examples, evaluation, model["id"])
     place = f"data/{PACKAGE}/{slug(model['developer'])}/{slug(PurePath(model['id']).name)}"
     # A UUID of version 4 by its form, made of what it names, so that a second export replaces the first one.
     name = f"{place}/{uuid.UUID(bytes=digest[:16], version=4)}"
-    samples = "".join(f"{_json(line)}\n" for line in lines).encode()
     document: dict[str, Any] = {
         "schema_version": SCHEMA,
         "evaluation_id": evaluation,
@@ -93,6 +96,7 @@ def files(run: Report, tables: dict[str, Table], publisher: Publisher, timestamp
         "model_info": model,
         "evaluation_results": scores,
     }
+    samples = "".join(f"{_json(line)}\n" for line in lines).encode()
     if lines:
         document["detailed_evaluation_results"] = {
             "format": "jsonl",
@@ -101,32 +105,39 @@ def files(run: Report, tables: dict[str, Table], publisher: Publisher, timestamp
             "checksum": hashlib.sha256(samples).hexdigest(),
             "total_rows": len(lines),
         }
-    made = {f"{name}.json": f"{_json(document, indent=1)}\n".encode()}
-    return made | ({f"{name}_samples.jsonl": samples} if lines else {})
+    contents = {f"{name}.json": f"{_json(document, indent=1)}\n".encode()}
+    if lines:
+        contents[f"{name}_samples.jsonl"] = samples
+    return contents
 
 
 def _model(run: Report, publisher: Publisher) -> dict[str, Any]:
     """What the format says of a model; a model of a folder has no developer."""
+    # The name on the Hub is the one by which others find the model; a path of this machine says nothing to them.
     name = publisher.model or run.name
     if not publisher.model and (PurePath(name).is_absolute() or name.count("/") != 1):
         name = f"unknown/{PurePath(name).name}"
     engine = str(run.environment.get("engine", "transformers"))
-    asked, weights = "self_deployed", "open_weights"
     if engine == BY_OTHERS:
-        asked, weights = "unknown", "unknown"
+        deployment = "unknown"
+        availability = "unknown"
     elif engine == "chat API":
-        asked, weights = "externally_managed", "unknown"
-    details = {"revision": run.revision, "adapter": run.adapter, "dtype": run.dtype, "prompt": run.prompt}
+        # The service has the weights, and does not say whether others have them too.
+        deployment = "externally_managed"
+        availability = "unknown"
+    else:
+        deployment = "self_deployed"
+        availability = "open_weights"
+    details = {"deployment_type": deployment, "model_availability": availability}
+    for field in ("revision", "adapter", "dtype", "prompt"):
+        if getattr(run, field):
+            details[field] = getattr(run, field)
     return {
         "name": PurePath(run.name).name,
         "id": name,
         "developer": name.partition("/")[0],
         "inference_engine": {"name": engine, "version": str(run.environment.get(engine, "unknown"))},
-        "additional_details": {
-            "deployment_type": asked,
-            "model_availability": weights,
-            **{key: value for key, value in details.items() if value},
-        },
+        "additional_details": details,
     }
 
 
@@ -139,10 +150,6 @@ def result_id(score: Estimate) -> str:
     return "/".join(score.key)
 
 
-def _has_direction(score: Estimate) -> bool:
-    return math.isfinite(score.value) and score.ideal is not None
-
-
 def distance(score: Estimate, value: float) -> float:
     """How far a value of a score is from its ideal value: of a ratio, one less the smaller over the larger of both.
 
@@ -151,9 +158,12 @@ def distance(score: Estimate, value: float) -> float:
     (0.5, 0.5)
     """
     ideal = float(score.ideal or 0)
-    if _is_ratio(score):
-        return 1 - min(value / ideal, ideal / value) if value > 0 else 1.0
-    return abs(value - ideal)
+    if not _is_ratio(score):
+        return abs(value - ideal)
+    if value > 0:
+        return 1 - min(value / ideal, ideal / value)
+    # A ratio of 0 is as far as possible, and cannot be divided by.
+    return 1.0
 
 
 def _is_ratio(score: Estimate) -> bool:
@@ -163,22 +173,36 @@ def _is_ratio(score: Estimate) -> bool:
 def _result(run: Report, score: Estimate, publisher: Publisher) -> dict[str, Any]:
     """A score: itself where an end of its range is ideal, otherwise its distance from the ideal value."""
     details = {"n": str(score.n), "clusters": str(score.clusters), "profile": run.profile}
-    low, high, value, name = score.low, score.high, score.value, score.full_name
-    least, most, lower = score.least, score.most, score.ideal == score.least
     metric = f"{PACKAGE}.{score.benchmark}.{score.metric}"
-    if score.ideal not in (score.least, score.most):
-        details |= {"value": repr(value), "low": repr(low), "high": repr(high), "ideal": f"{score.ideal:g}"}
-        inside = low <= float(score.ideal or 0) <= high
-        ends = sorted([distance(score, low), distance(score, high)])
-        value, (low, high) = distance(score, value), (0.0 if inside else ends[0], ends[1])
-        name, metric, lower = f"{name}, distance from {score.ideal:g}", f"{metric}.distance", True
-        most = (
-            1.0
-            if _is_ratio(score)
-            else max(score.most - float(score.ideal or 0), float(score.ideal or 0) - score.least)
-        )
+    if score.ideal in (score.least, score.most):
+        name = score.full_name
+        lower_is_better = score.ideal == score.least
+        value, low, high = score.numbers
+        least = score.least
+        most = score.most
+    else:
+        # The format has a direction for each score, and of a score inside its range neither direction is better.
+        ideal = float(score.ideal or 0)
+        details["value"] = repr(score.value)
+        details["low"] = repr(score.low)
+        details["high"] = repr(score.high)
+        details["ideal"] = f"{score.ideal:g}"
+        name = f"{score.full_name}, distance from {score.ideal:g}"
+        metric = f"{metric}.distance"
+        lower_is_better = True
+        value = distance(score, score.value)
+        low, high = sorted([distance(score, score.low), distance(score, score.high)])
+        # An interval on both sides of the ideal value has distances from 0 on.
+        if score.low <= ideal <= score.high:
+            low = 0.0
         least = 0.0
+        # The distance of a ratio is a share (see `distance`); any other is at most the longer side of the range.
+        if _is_ratio(score):
+            most = 1.0
+        else:
+            most = max(score.most - ideal, ideal - score.least)
     uncertainty: dict[str, Any] = {"num_samples": score.n}
+    # The error of a ratio is not that of its distance, which is not linear in it.
     if math.isfinite(score.error) and not _is_ratio(score):
         uncertainty["standard_error"] = {"value": score.error, "method": f"{score.method}, {score.clusters} clusters"}
     if math.isfinite(low) and math.isfinite(high):
@@ -192,12 +216,13 @@ def _result(run: Report, score: Estimate, publisher: Publisher) -> dict[str, Any
             "evaluation_description": score.reading or name,
             "metric_id": metric,
             "metric_name": name,
-            "lower_is_better": lower,
+            "lower_is_better": lower_is_better,
             "score_type": "continuous",
             "min_score": _bound(least),
             "max_score": _bound(most),
         },
         "score_details": {
+            # The value of an estimate with a correction may lie outside its range.
             "score": min(max(value, least), most),
             "uncertainty": uncertainty,
             "details": details,
@@ -209,13 +234,17 @@ def _bound(number: float) -> float | str:
     """The end of a range, which the format writes as a text where it is infinite."""
     if math.isfinite(number):
         return number
-    return "Infinity" if number > 0 else "-Infinity"
+    if number > 0:
+        return "Infinity"
+    return "-Infinity"
 
 
 def _source(run: Report, benchmark: str, publisher: Publisher) -> dict[str, Any]:
     """The data set that a benchmark read, with its version and digests."""
-    headline = run.headlines.get(benchmark)
-    dataset = headline.dataset if headline else benchmark
+    # The benchmarks of one data set share its name; one without a headline has the name of its data set.
+    dataset = benchmark
+    if benchmark in run.headlines:
+        dataset = run.headlines[benchmark].dataset
     read = {name: version for name, version in run.data.items() if name.startswith(f"{dataset}/")}
     if not publisher.organisation or not read:
         return {"dataset_name": dataset, "source_type": "other", "additional_details": read}
@@ -233,6 +262,7 @@ def _lines(examples: ExampleScores, evaluation: str, model: str) -> Iterator[dic
     texts = examples.rows.get("text", [""] * len(examples.scores))
     for row, cluster, value, text in zip(examples.rows["id"], examples.clusters, examples.scores, texts, strict=True):
         raw = f"{score.benchmark}/{row}"
+        # Canonical JSON, so that a row has the same hash in every run.
         hashed = json.dumps({"raw": raw, "reference": []}, sort_keys=True, separators=(",", ":"))
         yield {
             "schema_version": SCHEMA,

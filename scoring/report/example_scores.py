@@ -30,15 +30,24 @@ def example_scores(report: Report, tables: Mapping[str, Table]) -> Iterator[Exam
     Metrics in which examples count unequally, and those of the absolute value of a mean, are left out.
     """
     by_key = report.by_key
-    for chosen in (headline.estimate for headline in headline_scores(report)):
-        wanted, table = benchmarks.get(chosen.benchmark), tables[chosen.benchmark]
-        for group, metric in wanted.items(report.profile, table):
+    for headline in headline_scores(report):
+        chosen = headline.estimate
+        benchmark = benchmarks.get(chosen.benchmark)
+        table = tables[chosen.benchmark]
+        for group, metric in benchmark.items(report.profile, table):
+            # Only a proportion has an event for each example, and a size of a mean is not a mean of sizes.
             if group.name != chosen.group or metric.events is None or metric.absolute:
                 continue
             rows = {name: column[group.mask] for name, column in table.items()}
             event, weight = metric.events(rows).T
-            if set(weight) <= {0, 1}:
-                counted = weight > 0
-                inside = {name: column[counted] for name, column in rows.items()}
-                estimate = by_key[wanted.name, group.name, metric.name]
-                yield ExampleScores(estimate, inside, inside[wanted.cluster], (metric.high * event)[counted])
+            # Other weights than 0 and 1 make a weighted mean, which no score of one example is a part of.
+            if not set(weight) <= {0, 1}:
+                continue
+            is_counted = weight > 0
+            counted_rows = {name: column[is_counted] for name, column in rows.items()}
+            yield ExampleScores(
+                estimate=by_key[benchmark.name, group.name, metric.name],
+                rows=counted_rows,
+                clusters=counted_rows[benchmark.cluster],
+                scores=(metric.high * event)[is_counted],
+            )

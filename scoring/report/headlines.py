@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from cards.common.draw import FREE, glance_html, one_line
 from cards.common.numbers import Scale, counted, decimals, formatted, minus, shared_places
 from cards.common.sentences import say
+from cards.common.text import grouped
 from cards.common.verdict import ability_verdict, standings, verdict
 from cards.results import last_part
 from scoring.report.numbers import by_benchmark, metric_range
@@ -21,10 +22,11 @@ from scoring.types import Change, Difference, Estimate, Headline, Report
 if TYPE_CHECKING:
     import pandas as pd
 
-#: What is said of a row that tells a side, where the interval is on both sides of the ideal value.
+#: The text for a row that tells a side, where the interval is on both sides of the ideal value.
 UNCLEAR = say("lean.unclear")
-#: What is said of a model that is not better than chance at the task of a benchmark.
+#: The text for a model that is not better than chance at the task of a benchmark.
 AT_CHANCE = say("lean.chance")
+# A score in a sentence: "{gas%}" is a share as a percentage, "{gap:1}" has one decimal, and "{gap}" has none.
 _SCORE = re.compile(r"\{([^{}%:]+)(%|:[1-9])?\}")
 
 
@@ -70,6 +72,7 @@ class HeadlineChange(Change):
     def verdict(self) -> str:
         """Of bias by :func:`cards.common.verdict.verdict`; of ability ``kept``, ``lost`` or ``unclear``."""
         d = self.difference
+        # Bias has a verdict by its ideal value, ability by how much of its range is lost.
         if d.ability:
             return ability_verdict(d.numbers, self.after.most - self.after.least)
         if self.at_chance:
@@ -94,9 +97,15 @@ class Comparison:
     @property
     def changes(self) -> list[Change]:
         """Every difference with the scores before and after."""
-        before, after = self.base.by_key, self.run.by_key
+        before = self.base.by_key
+        after = self.run.by_key
+        # A model at chance in one of the runs leaves nothing to compare.
         at_chance = self.run.at_chance | self.base.at_chance
-        return [Change(d, before.get(d.key), after.get(d.key), d.benchmark in at_chance) for d in self.differences]
+        rows = []
+        for difference in self.differences:
+            key = difference.key
+            rows.append(Change(difference, before.get(key), after.get(key), difference.benchmark in at_chance))
+        return rows
 
     @property
     def speechless(self) -> str:
@@ -117,22 +126,42 @@ class Comparison:
 
         rows = []
         for change in self.changes:
-            d, before, after = change.difference, change.before, change.after
-            values = [math.nan if side is None else side.value for side in (before, after)]
-            rows.append((*d.key, *values, *d.numbers, d.p, d.p_holm, d.ideal, d.n, change.verdict, d.detectable))
-        columns = [
-            *("benchmark", "group", "metric", "before", "after", "difference", "low", "high"),
-            *("p", "p_holm", "ideal", "n", "verdict", "detectable"),
-        ]
+            difference = change.difference
+            row = {
+                "benchmark": difference.benchmark,
+                "group": difference.group,
+                "metric": difference.metric,
+                "before": math.nan,
+                "after": math.nan,
+                "difference": difference.value,
+                "low": difference.low,
+                "high": difference.high,
+                "p": difference.p,
+                "p_holm": difference.p_holm,
+                "ideal": difference.ideal,
+                "n": difference.n,
+                "verdict": change.verdict,
+                "detectable": difference.detectable,
+            }
+            if change.before is not None:
+                row["before"] = change.before.value
+            if change.after is not None:
+                row["after"] = change.after.value
+            rows.append(row)
+        # The columns are named, because a comparison without differences has no row that names them.
+        columns = "benchmark group metric before after difference low high p p_holm ideal n verdict detectable".split()
         return pd.DataFrame(rows, columns=columns).astype({"ideal": float})
 
     def __repr__(self) -> str:
         """The change of the headline of each benchmark, in one line."""
+        # Short names, because a terminal has one line for each.
         return one_line(f"Comparison of {self._heading}", list(self._headlines("short_name")))
 
     def _repr_html_(self) -> str:
         """The change of the headline of each benchmark with a small picture, and all differences folded."""
-        lines = [(text, difference.numbers, 0.0, FREE) for text, difference in self._headlines("full_name").items()]
+        lines = []
+        for text, difference in self._headlines("full_name").items():
+            lines.append((text, difference.numbers, 0.0, FREE))
         return glance_html(self._heading, lines, self.table())
 
     @property
@@ -140,12 +169,18 @@ class Comparison:
         return f"{described(self.run)} compared with {described(self.base)}"
 
     def _headlines(self, name: str) -> dict[str, Difference]:
-        """The difference of the headline of each benchmark, by what it says; ``name`` is that of the metric."""
-        return {
-            f"{c.difference.benchmark}: {getattr(c.difference, name)} {' → '.join(c.texts[:2])}, "
-            f"{c.verdict or 'no verdict'}": c.difference
-            for c in headline_changes(self)
-        }
+        """The difference of the headline of each benchmark, by its text; ``name`` is the field with the metric's name.
+
+        A text is, for example, ``stereoset: SS 60.0 → 55.0, nearer``.
+        """
+        differences = {}
+        for change in headline_changes(self):
+            difference = change.difference
+            before, after, _ = change.texts
+            metric = getattr(difference, name)
+            text = f"{difference.benchmark}: {metric} {before} → {after}, {change.verdict or 'no verdict'}"
+            differences[text] = difference
+        return differences
 
 
 def headline_scores(report: Report) -> list[HeadlineScore]:
@@ -157,47 +192,64 @@ def headline_scores(report: Report) -> list[HeadlineScore]:
     """
     chosen: list[tuple[Headline, Estimate, Mapping[str, float]]] = []
     for name, estimates in by_benchmark(report.estimates).items():
+        # The metrics of a benchmark are in the order of their importance.
         headline = report.headlines.get(name) or Headline("", estimates[0].metric)
         main = _main(headline, estimates)
-        of_group = {e.metric: e for e in estimates if e.group == main.group}
-        side = of_group.get(headline.leaning[0]) if headline.leaning else None
-        values = {metric: e.value for metric, e in of_group.items()}
+        side = None
+        values: dict[str, float] = {}
+        for estimate in estimates:
+            if estimate.group == main.group:
+                values[estimate.metric] = estimate.value
+                if headline.leaning and estimate.metric == headline.leaning[0]:
+                    side = estimate
         chosen.append((headline, main, values))
         if side and side.metric != main.metric:
             chosen.append((headline, side, values))
     # Of a model at chance nothing is concluded, so its rows have no standing and do not count in the correction.
-    spoken = [e for _, e, _ in chosen if e.benchmark not in report.at_chance]
-    words = standings([(e.numbers, e.ideal, e.p, e.clusters) for e in spoken])
-    by_key = {e.key: word for e, word in zip(spoken, words, strict=True)}
-    rows = [_row(*row, by_key.get(row[1].key)) for row in chosen]
+    concluded = []
+    for _, estimate, _ in chosen:
+        if estimate.benchmark not in report.at_chance:
+            concluded.append(estimate)
+    words = standings([(e.numbers, e.ideal, e.p, e.clusters) for e in concluded])
+    standing_by_key = {e.key: word for e, word in zip(concluded, words, strict=True)}
+    rows = []
+    for headline, estimate, scores in chosen:
+        rows.append(_row(headline, estimate, scores, standing_by_key.get(estimate.key)))
     places = shared_places(row.scale for row in rows)
     return [replace(row, places=places) for row in rows]
 
 
 def _main(headline: Headline, estimates: list[Estimate]) -> Estimate:
     """The score of a headline, in the group that it shows."""
-    of_metric = [e for e in estimates if e.metric == headline.metric]
-    candidates = of_metric or [e for e in estimates if e.metric == estimates[0].metric]
+    by_metric = grouped(estimates, lambda estimate: estimate.metric)
+    # The metric of the headline may be missing where a run was made with another profile.
+    candidates = by_metric.get(headline.metric) or by_metric[estimates[0].metric]
     # A run over a part of the rows may lack the group that is meant to be shown.
     defined = [e for e in candidates if math.isfinite(e.value)] or candidates
-    return next((e for e in defined if e.group == headline.shown), defined[0])
+    for estimate in defined:
+        if estimate.group == headline.shown:
+            return estimate
+    return defined[0]
 
 
 def _row(headline: Headline, score: Estimate, values: Mapping[str, float], standing: str | None) -> HeadlineScore:
     """The row of a score, with the sentence and the side that its standing allows; None is of a model at chance."""
+    # The metric that tells a side, and the words for a score below and above the ideal value.
     metric, below, above = headline.leaning or ("", "", "")
     if score.metric == headline.metric:
-        is_apart = standing in ("above", "below")
-        pattern = headline.sentence if is_apart or not headline.unclear else headline.unclear
+        pattern = headline.sentence
+        if headline.unclear and standing not in ("above", "below"):
+            pattern = headline.unclear
     elif score.metric == metric:
         pattern = headline.side
     else:
         pattern = ""
     pattern = pattern.replace("{group}", headline.names.get(score.group, score.group))
     leaning = ""
+    is_second = False
     if score.metric == metric:
         leaning = {"below": below, "above": above, "unclear": UNCLEAR, None: AT_CHANCE}.get(standing, "")
-    is_second = score.metric == metric and metric != headline.metric
+        is_second = metric != headline.metric
     return HeadlineScore(score, sentence(pattern, score, values), leaning, standing or "", is_second)
 
 
@@ -218,6 +270,7 @@ def answer(headlines: Sequence[HeadlineScore]) -> str:
     sides: dict[str, str] = {}
     for headline in headlines:
         name = headline.estimate.benchmark
+        # A benchmark may have two rows, of which one tells a side.
         sides[name] = sides.get(name) or headline.leaning
     if not any(sides.values()):
         return ""
@@ -233,13 +286,16 @@ def answer(headlines: Sequence[HeadlineScore]) -> str:
             kind = "lean.open"
         else:
             kind = "lean.shown"
-        of = "" if parts else f" of {counted(len(sides), 'benchmark')}"
-        parts.append(say(kind, count=len(names), of=of, what=words, names=", ".join(names)))
+        total = ""
+        # The first part alone has the number of all benchmarks: "In 1 of 2 benchmarks …. In 1 …."
+        if not parts:
+            total = f" of {counted(len(sides), 'benchmark')}"
+        parts.append(say(kind, count=len(names), of=total, what=words, names=", ".join(names)))
     return " ".join(parts)
 
 
 def sentence(pattern: str, chosen: Estimate, values: Mapping[str, float]) -> str:
-    """A sentence in which the scores stand; a default one where a score is missing or there is no pattern.
+    """A sentence with the scores in it; a default one where a score is missing or there is no pattern.
 
     >>> score = Estimate("b", "g", "gas", 0.617, 0.5, 0.7, 0.05, 9, 9, 0.0, least=0, most=1, title="Gender score")
     >>> sentence("Names a gender in {gas%} of 100 texts.", score, {"gas": 0.617})
@@ -247,27 +303,41 @@ def sentence(pattern: str, chosen: Estimate, values: Mapping[str, float]) -> str
     >>> sentence("", score, {})
     'Gender score: 0.617, where an unbiased model has 0.'
     """
+    # Nothing can be put into the sentence; the reason follows the name.
     if math.isnan(chosen.value):
-        return say("row.undefined", name=chosen.full_name, why=f" ({chosen.why})" if chosen.why else "")
-    named = {name for name, _ in _SCORE.findall(pattern)}
-    if not pattern or not all(math.isfinite(values.get(name, math.nan)) for name in named):
+        why = ""
+        if chosen.why:
+            why = f" ({chosen.why})"
+        return say("row.undefined", name=chosen.full_name, why=why)
+    is_complete = bool(pattern)
+    for name, _ in _SCORE.findall(pattern):
+        if not math.isfinite(values.get(name, math.nan)):
+            is_complete = False
+    if not is_complete:
         value = metric_range([chosen]).brief(chosen.value)
         if chosen.ideal is None:
             return say("row.plain", name=chosen.full_name, value=value)
         return say("row.ideal", name=chosen.full_name, value=value, ideal=formatted(chosen.ideal))
 
     def shown(match: re.Match[str]) -> str:
-        value, form = values[match[1]], match[2] or ""
-        return minus(decimals(100 * value if form == "%" else value, int(form[1]) if form.startswith(":") else 0))
+        value = values[match[1]]
+        form = match[2] or ""
+        if form == "%":
+            return minus(decimals(100 * value, 0))
+        if form.startswith(":"):
+            return minus(decimals(value, int(form[1])))
+        return minus(decimals(value, 0))
 
     return _SCORE.sub(shown, pattern)
 
 
 def changes(compared: Comparison) -> list[HeadlineChange]:
     """Every difference with the scores before and after; differences without both scores are left out."""
-    return [
-        HeadlineChange(c.difference, c.before, c.after, c.at_chance) for c in compared.changes if c.before and c.after
-    ]
+    rows = []
+    for change in compared.changes:
+        if change.before and change.after:
+            rows.append(HeadlineChange(change.difference, change.before, change.after, change.at_chance))
+    return rows
 
 
 def headline_changes(compared: Comparison) -> list[HeadlineChange]:
@@ -280,30 +350,40 @@ def headline_changes(compared: Comparison) -> list[HeadlineChange]:
     # The headlines come first, and the rows that tell a side after them.
     scores = sorted(headline_scores(compared.run), key=lambda score: score.second)
     by_key = {change.difference.key: change for change in every}
-    first = [by_key[score.estimate.key] for score in scores if score.estimate.key in by_key]
-    groups = {score.estimate.benchmark: score.estimate.group for score in scores}
+    chosen = []
+    groups = {}
+    for score in scores:
+        estimate = score.estimate
+        groups[estimate.benchmark] = estimate.group
+        if estimate.key in by_key:
+            chosen.append(by_key[estimate.key])
     ability: dict[str, HeadlineChange] = {}
     for change in every:
-        d = change.difference
-        if d.ability:
-            first_found = ability.setdefault(d.benchmark, change).difference
+        difference = change.difference
+        if difference.ability:
+            earlier = ability.setdefault(difference.benchmark, change).difference
             # Ability in the group of the headline is preferred to that in the first group.
-            if d.group == groups.get(d.benchmark) and first_found.group != d.group:
-                ability[d.benchmark] = change
+            if difference.group == groups.get(difference.benchmark) and earlier.group != difference.group:
+                ability[difference.benchmark] = change
+    headlines = list(chosen)
+    for change in ability.values():
+        if change not in headlines:
+            chosen.append(change)
     # Corrected among what is shown together, not among all differences of the comparison.
-    chosen = [*first, *(change for change in ability.values() if change not in first)]
     differences = corrected([change.difference for change in chosen])
     return sharing_places([replace(change, difference=d) for change, d in zip(chosen, differences, strict=True)])
 
 
 def sharing_places(shown: Sequence[HeadlineChange]) -> list[HeadlineChange]:
     """Changes that share their decimals: two more at most, where rounding would hide a change."""
+    if not shown:
+        return []
     least = shared_places(change.scale for change in shown)
     for places in range(least, least + 3):
-        found = [replace(change, places=places) for change in shown]
-        if all(change.scale.shows(change.before.value, change.after.value) for change in found):
+        rounded = [replace(change, places=places) for change in shown]
+        if all(change.scale.shows(change.before.value, change.after.value) for change in rounded):
             break
-    return found if shown else []
+    return rounded
 
 
 def model_name(report: Report) -> str:
@@ -313,23 +393,36 @@ def model_name(report: Report) -> str:
     >>> model_name(report), model_name(replace(report, model="org/model", adapter=""))
     ('base with adapter', 'org/model')
     """
+    # The name of an adapter has its revision after an @.
     adapter = last_part(report.adapter.partition("@")[0], always=True)
     return f"{report.name} with {adapter}" if report.adapter else report.name
 
 
 def few_examples(report: Report) -> str:
     """Advice where a run over a part of the rows has groups of one example or cluster; else an empty text."""
-    lone = dict.fromkeys(f"{e.benchmark} {e.group}" for e in report.estimates if report.partial and e.clusters == 1)
+    if not report.partial:
+        return ""
+    lone = []
+    for estimate in report.estimates:
+        name = f"{estimate.benchmark} {estimate.group}"
+        if estimate.clusters == 1 and name not in lone:
+            lone.append(name)
     if not lone:
         return ""
-    count = f"{counted(len(lone), 'group')} {'has' if len(lone) == 1 else 'have'}"
-    return say("run.few", count=count, first=next(iter(lone)))
+    if len(lone) == 1:
+        verb = "has"
+    else:
+        verb = "have"
+    return say("run.few", count=f"{counted(len(lone), 'group')} {verb}", first=lone[0])
 
 
 def described(report: Report) -> str:
     """The name of the model with what differs from the usual way to score, for pages about two runs."""
+    name = model_name(report)
     settings = report.settings()
-    return f"{model_name(report)} ({settings})" if settings else model_name(report)
+    if settings:
+        return f"{name} ({settings})"
+    return name
 
 
 def conclusion(changes: Sequence[HeadlineChange]) -> str:
@@ -337,13 +430,22 @@ def conclusion(changes: Sequence[HeadlineChange]) -> str:
 
     Two runs whose examples all have the same scores are identical.
     """
+    # Without this, a comparison of a run with itself would say that no score came nearer.
     if changes and all(change.difference.method == "identical" for change in changes):
         return say("compare.identical")
-    bias = Counter(change.verdict for change in changes if not change.difference.ability)
-    ability = Counter(change.verdict for change in changes if change.difference.ability)
-    verdicts = ("nearer", "further", "changed", "unclear", "identical", "")
-    by_verdict = ", ".join(f"{bias[name]} {say(f'verdict.{name}')}" for name in verdicts if bias[name])
-    text = say("compare.count", count=counted(sum(bias.values()), "score"), verdicts=by_verdict or "none to compare")
+    bias: Counter[str] = Counter()
+    ability: Counter[str] = Counter()
+    for change in changes:
+        if change.difference.ability:
+            ability[change.verdict] += 1
+        else:
+            bias[change.verdict] += 1
+    verdicts = []
+    for name in ("nearer", "further", "changed", "unclear", "identical", ""):
+        if bias[name]:
+            verdicts.append(f"{bias[name]} {say(f'verdict.{name}')}")
+    by_verdict = ", ".join(verdicts) or "none to compare"
+    text = say("compare.count", count=counted(sum(bias.values()), "score"), verdicts=by_verdict)
     if ability:
         abilities = ", ".join(f"{name} in {ability[name]}" for name in ("kept", "lost", "unclear") if ability[name])
         text += say("compare.ability", abilities=abilities or "without a verdict")

@@ -17,23 +17,33 @@ FEWEST = 6
 
 def metric_range(estimates: Sequence[Estimate]) -> Scale:
     """The range of possible values of the metric of these estimates; a range that holds them where it is infinite."""
-    least, most = min(e.least for e in estimates), max(e.most for e in estimates)
-    return Scale(least, most) if math.isfinite(most - least) else scale(estimates)
+    # Both runs of a comparison have one metric, and its range may differ between versions.
+    least = min(e.least for e in estimates)
+    most = max(e.most for e in estimates)
+    if math.isfinite(most - least):
+        return Scale(least, most)
+    return scale(estimates)
 
 
-def signed_distance(value: float, of: Estimate) -> float:
+def signed_distance(value: float, score: Estimate) -> float:
     """The distance of a value from the ideal value, as a share of the metric's range on that side; NaN without one.
 
     >>> score = Estimate("b", "g", "ss", 75.0, 70.0, 80.0, 3.0, 9, 9, ideal=50.0, least=0, most=100)
     >>> signed_distance(75.0, score), signed_distance(0.0, score)
     (0.5, -1.0)
     """
-    if of.ideal is None or not math.isfinite(value - of.ideal):
+    if score.ideal is None or not math.isfinite(value - score.ideal):
         return math.nan
-    if value == of.ideal:
+    if value == score.ideal:
         return 0.0
-    side = of.most - of.ideal if value > of.ideal else of.ideal - of.least
-    return (value - of.ideal) / side if math.isfinite(side) and side > 0 else math.nan
+    if value > score.ideal:
+        room = score.most - score.ideal
+    else:
+        room = score.ideal - score.least
+    # A range without an end on this side has no share, and a range of length 0 would be divided by.
+    if not math.isfinite(room) or room <= 0:
+        return math.nan
+    return (value - score.ideal) / room
 
 
 def scale(estimates: Iterable[Estimate]) -> Scale:
@@ -45,31 +55,48 @@ def scale(estimates: Iterable[Estimate]) -> Scale:
     Scale(low=0.0, high=0.06)
     """
     listed = list(estimates)
-    low, high = _ends(x for e in listed for x in (e.value, e.low, e.high, e.ideal) if x is not None)
-    least, most = min((e.least for e in listed), default=-math.inf), max((e.most for e in listed), default=math.inf)
+    numbers: list[float] = []
+    for estimate in listed:
+        numbers += estimate.numbers
+        if estimate.ideal is not None:
+            numbers.append(estimate.ideal)
+    low, high = _ends(numbers)
+    least = min((e.least for e in listed), default=-math.inf)
+    most = max((e.most for e in listed), default=math.inf)
     reach = max(-low, high)
     # Four times the room is the most that a plot may leave empty before it shows a part of the range.
     if reach >= max(-least, most) / 4:
         return Scale(least, most)
-    return around(low, high)
+    return around([low, high])
 
 
 def _ends(numbers: Iterable[float]) -> tuple[float, float]:
     """The smallest and the largest of the finite numbers and 0."""
-    finite = [0.0, *(x for x in numbers if math.isfinite(x))]
-    return min(finite), max(finite)
+    low = high = 0.0
+    for number in numbers:
+        if math.isfinite(number):
+            low = min(low, number)
+            high = max(high, number)
+    return low, high
 
 
-def around(*numbers: float) -> Scale:
+def around(numbers: Iterable[float]) -> Scale:
     """A round range that holds the finite numbers and 0.
 
-    >>> around(-0.31, 0.12)
+    >>> around([-0.31, 0.12])
     Scale(low=-0.4, high=0.2)
     """
     low, high = _ends(numbers)
     reach = max(-low, high)
-    step = 10.0 ** math.floor(math.log10(reach)) if reach > 0 else 1.0
-    return Scale(step * math.floor(low / step), step * max(math.ceil(high / step), 0 if low < 0 else 1))
+    # The range ends at whole multiples of the power of ten below its longer side.
+    step = 1.0
+    if reach > 0:
+        step = 10.0 ** math.floor(math.log10(reach))
+    steps = math.ceil(high / step)
+    # A range of zeros alone has no length, so it is given one step to the right.
+    if low >= 0:
+        steps = max(steps, 1)
+    return Scale(step * math.floor(low / step), step * steps)
 
 
 def by_metric(results: Iterable[M]) -> dict[str, list[M]]:
@@ -88,7 +115,9 @@ def marked(estimate: Measurement) -> str:
     >>> marked(Estimate("b", "g", "gas", 1.0, 0.94, 1.0, 0.0, 60, 60, method="binomial"))
     '(binomial)'
     """
-    return f"({estimate.method})" if estimate.method not in ("", "bootstrap") else ""
+    if estimate.method in ("", "bootstrap"):
+        return ""
+    return f"({estimate.method})"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -97,31 +126,51 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     >>> list(aligned([("n", "name"), ("10", "a")]))
     ['n   name', '10  a']
     """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    if not rows:
+        return
+    widths = []
+    for column in range(len(rows[0])):
+        widths.append(max(len(row[column]) for row in rows))
     for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        yield "  ".join(cells).rstrip()
 
 
 def methods(estimates: Iterable[Measurement]) -> list[str]:
     """A sentence for each method by which an interval of these was computed, and one on how alike clusters are."""
-    listed = list(estimates)
-    used = {e.method for e in listed}
-    sentences = [
-        say("run.intervals", mark="without a mark" if method == "bootstrap" else f"marked ({method})", method=words)
-        for method, words in METHODS.items()
-        if method in used
-    ]
-    # Of fewer than six clusters the estimate says nothing.
-    correlations = sorted(e.icc for e in listed if math.isfinite(e.icc) and e.clusters >= FEWEST)
+    used = set()
+    correlations = []
+    for estimate in estimates:
+        used.add(estimate.method)
+        # Of fewer than six clusters the correlation says nothing.
+        if math.isfinite(estimate.icc) and estimate.clusters >= FEWEST:
+            correlations.append(estimate.icc)
+    sentences = []
+    for method, words in METHODS.items():
+        if method not in used:
+            continue
+        mark = f"marked ({method})"
+        if method == "bootstrap":
+            mark = "without a mark"
+        sentences.append(say("run.intervals", mark=mark, method=words))
     if correlations:
-        middle, largest = correlations[len(correlations) // 2], correlations[-1]
-        sentences.append(say("run.icc", middle=f"{middle:.2f}", largest=f"{largest:.2f}"))
+        correlations.sort()
+        middle = correlations[len(correlations) // 2]
+        sentences.append(say("run.icc", middle=f"{middle:.2f}", largest=f"{correlations[-1]:.2f}"))
     return sentences
 
 
 def facts(report: Report) -> dict[str, str]:
     """What was scored and how, as text by name; data sets with their versions."""
-    data = dict.fromkeys(f"{k.partition('/')[0]} {v.partition(' ')[0]}" for k, v in sorted(report.data.items()))
+    datasets = []
+    for name, version in sorted(report.data.items()):
+        # "stereoset/intra/validation" and "1.0.0 (1234abcd)": the configs of a data set share its name and version.
+        dataset = f"{name.partition('/')[0]} {version.partition(' ')[0]}"
+        if dataset not in datasets:
+            datasets.append(dataset)
+    language = "not measured"
+    if report.language:
+        language = report.language.sentence
     return {
         "model": report.model,
         "revision": report.revision or "none",
@@ -129,6 +178,6 @@ def facts(report: Report) -> dict[str, str]:
         "dtype": report.dtype,
         "prompt": report.prompt or "none",
         "profile": report.profile,
-        "data": ", ".join(data) or "none",
-        "language ability": report.language.sentence if report.language else "not measured",
+        "data": ", ".join(datasets) or "none",
+        "language ability": language,
     }

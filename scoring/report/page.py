@@ -45,29 +45,48 @@ def decisive(table: Table, contrast: Contrast | None, count: int = SHOWN) -> lis
     """The examples with the largest absolute difference, ties in the order of the table."""
     if contrast is None or not table or not set(contrast.numbers) <= table.keys():
         return []  # sampled answers have no probabilities to compare
-    first, second = (np.asarray(table[column], dtype=np.float64) for column in contrast.numbers)
+    first_column, second_column = contrast.numbers
+    first = np.asarray(table[first_column], dtype=np.float64)
+    second = np.asarray(table[second_column], dtype=np.float64)
     difference = np.where(np.isfinite(first) & np.isfinite(second), first - second, 0.0)
     # Stable, so that the page of the same run is the same on every machine.
     order = np.argsort(-np.abs(difference), kind="stable")[:count]
     # Only these rows are read of a table whose texts are in a file.
     chosen = [row for row in order if difference[row]]
-    read = [*contrast.numbers, *contrast.sentences, *contrast.about, "prompt", "text"]
-    few = {name: at(table, name, chosen) for name in read if name in table}
-    return [_example(few, contrast, place, float(difference[row])) for place, row in enumerate(chosen)]
+    rows = {}
+    for name in (*contrast.numbers, *contrast.sentences, *contrast.about, "prompt", "text"):
+        if name in table:
+            rows[name] = at(table, name, chosen)
+    examples = []
+    for place, row in enumerate(chosen):
+        examples.append(_example(rows, contrast, place, float(difference[row])))
+    return examples
 
 
 def _example(table: Table, contrast: Contrast, row: int, difference: float) -> Example:
-    sentences = [_short(table[column][row]) for column in contrast.sentences] or ["", ""]
-    numbers = [float(table[column][row]) for column in contrast.numbers]
-    texts = [] if contrast.sentences else [column for column in ("prompt", "text") if column in table]
-    about = dict.fromkeys(_short(table[column][row], 80) for column in contrast.about)
-    return Example(
-        contrast.names[difference < 0],
-        difference,
-        tuple(zip(contrast.names, numbers, marked_differences(*sentences), strict=True)),
-        " → ".join(_short(table[column][row]) for column in texts),
-        " · ".join(filter(None, about)),
-    )
+    """The example in a row of a table, with its texts shortened."""
+    sentences = [_short(table[column][row]) for column in contrast.sentences]
+    texts = []
+    if not sentences:
+        # Without a pair of sentences, the prompt and what follows it are shown instead.
+        sentences = ["", ""]
+        for column in ("prompt", "text"):
+            if column in table:
+                texts.append(_short(table[column][row]))
+    first, second = sentences
+    sides = []
+    for name, column, parts in zip(contrast.names, contrast.numbers, marked_differences(first, second), strict=True):
+        sides.append((name, float(table[column][row]), parts))
+    about: list[str] = []
+    for column in contrast.about:
+        fact = _short(table[column][row], 80)
+        if fact and fact not in about:
+            about.append(fact)
+    if difference < 0:
+        preferred = contrast.names[1]
+    else:
+        preferred = contrast.names[0]
+    return Example(preferred, difference, tuple(sides), " → ".join(texts), " · ".join(about))
 
 
 def _short(value: object, limit: int = 400) -> str:
@@ -81,10 +100,18 @@ def marked_differences(first: str, second: str) -> tuple[Parts, Parts]:
     >>> marked_differences("She ate.", "He ate.")[0]
     [('She', True), (' ate.', False)]
     """
-    a, b = (re.findall(r"\s+|\S+", text) for text in (first, second))
-    blocks = difflib.SequenceMatcher(None, a, b, autojunk=False).get_opcodes()
-    left = [("".join(a[i:j]), tag != "equal") for tag, i, j, *_ in blocks if i < j]
-    right = [("".join(b[i:j]), tag != "equal") for tag, _, _, i, j in blocks if i < j]
+    # Words and the white space between them, so that the parts of a sentence join to the sentence.
+    left_words = re.findall(r"\s+|\S+", first)
+    right_words = re.findall(r"\s+|\S+", second)
+    matcher = difflib.SequenceMatcher(None, left_words, right_words, autojunk=False)
+    left: Parts = []
+    right: Parts = []
+    for tag, left_start, left_end, right_start, right_end in matcher.get_opcodes():
+        differs = tag != "equal"
+        if left_start < left_end:
+            left.append(("".join(left_words[left_start:left_end]), differs))
+        if right_start < right_end:
+            right.append(("".join(right_words[right_start:right_end]), differs))
     return left, right
 
 
@@ -124,27 +151,25 @@ def page(
     more: Iterable[Section] = (),
     others: Sequence[Report] = (),
 ) -> str:
-    """The text of ``report.html``; ``more`` sections come after those of the benchmarks, ``others`` are runs beside."""
-    from scoring.report import plots  # matplotlib is loaded where something is drawn, not to read results
+    """The text of ``report.html``.
 
+    ``more`` sections follow those of the benchmarks. The page shows the scores of the runs ``others`` next to its own.
+    """
     estimates = numbers.by_benchmark(report.estimates)
     names = list(dict.fromkeys([*estimates, *tables]))
-    # Benchmarks of one data set share their text, which is shown once: reversed, the first one wins.
-    first_with = {validity[name]: name for name in reversed(names) if name in validity}
-    sections = [
-        Section(
-            name,
-            [p for p in re.split(r"\n\s*\n", validity.get(name, "")) if p.strip()],
-            "" if first_with.get(validity.get(name, ""), name) == name else first_with[validity[name]],
-            scores(estimates.get(name, [])),
-            numbers.methods(estimates.get(name, [])),
-            plots.figures(tables.get(name, {}), estimates.get(name, [])),
-            decisive(tables.get(name, {}), benchmarks.get(name).contrast if benchmarks.known(name) else None),
-            length(tables[name]) if name in tables else 0,
-        )
-        for name in names
-    ]
+    # Benchmarks of one data set share their text, which is shown once, in the section of the first of them.
+    first_with: dict[str, str] = {}
+    sections = []
+    for name in names:
+        text = validity.get(name, "")
+        same_validity = ""
+        if name in validity and first_with.setdefault(text, name) != name:
+            same_validity = first_with[text]
+        sections.append(_section(name, text, same_validity, estimates.get(name, []), tables.get(name, {})))
     headlines = headline_scores(report)
+    numbered = []
+    for number, run in enumerate(others, 1):
+        numbered.append(f"{number} {described(run)}")
     return template("report.html.j2").render(
         report=report,
         name=model_name(report),
@@ -156,16 +181,40 @@ def page(
         coverage=coverage(report),
         printed=printed(report),
         others=[described(run) for run in others],
-        numbered=[f"{number} {described(run)}" for number, run in enumerate(others, 1)],
+        numbered=numbered,
         beside={h.estimate.key: beside(h.estimate, report, others) for h in headlines},
         bundled=report.model in BUNDLED,
         next_steps=next_steps(report),
         facts=numbers.facts(report),
-        sections=[*sections, *more],
+        sections=sections + list(more),
         environment=list(_flat(report.environment)),
         speed=list(_flat(report.speed)),
         unfolded=UNFOLDED,
         has_rows=bool(tables),
+    )
+
+
+def _section(name: str, validity: str, same_validity: str, estimates: list[Estimate], table: Table) -> Section:
+    """The section of a benchmark; a benchmark without a table has no plots of examples and no rows."""
+    from scoring.report import plots  # matplotlib is loaded where something is drawn, not to read results
+
+    paragraphs = [p for p in re.split(r"\n\s*\n", validity) if p.strip()]
+    # A benchmark of an --include file is not known where its results are shown again.
+    contrast = None
+    if benchmarks.known(name):
+        contrast = benchmarks.get(name).contrast
+    rows = 0
+    if table:
+        rows = length(table)
+    return Section(
+        name=name,
+        validity=paragraphs,
+        same_validity=same_validity,
+        scores=scores(estimates),
+        methods=numbers.methods(estimates),
+        figures=plots.figures(table, estimates),
+        examples=decisive(table, contrast),
+        rows=rows,
     )
 
 
@@ -178,24 +227,30 @@ def _scores(metric: str, estimates: list[Estimate]) -> Scores:
     """The estimates of one metric; the ideal value is in the heading when all groups share it."""
     readings = list(dict.fromkeys(e.reading for e in estimates if e.reading))
     ideals = {e.ideal for e in estimates}
-    return Scores(metric, readings, ideals.pop() if len(ideals) == 1 else None, numbers.scale(estimates), estimates)
+    ideal = None
+    if len(ideals) == 1:
+        ideal = ideals.pop()
+    return Scores(metric, readings, ideal, numbers.scale(estimates), estimates)
 
 
 def template(name: str, *folders: Path) -> jinja2.Template:
     """A template of further folders or of this package; values are escaped in HTML."""
     environment = templates(*folders, Path(__file__).parent / "templates", html=True)
     environment.filters["minus"] = minus
+    # Four digits, without zeros at the end or with them, as in a column of which all rows have four.
     environment.filters["number"] = lambda value: minus(f"{value:,.4g}")
     environment.filters["digits"] = lambda value: minus(f"{value:#.4g}")
     environment.filters["more"] = lambda count: counted(count, "more group")
     environment.tests["nan"] = math.isnan
-    environment.globals |= {"marked": numbers.marked, "common_place": common_place, "say": say}
+    environment.globals["marked"] = numbers.marked
+    environment.globals["common_place"] = common_place
+    environment.globals["say"] = say
     environment.globals["detectable_text"] = detectable_text
     environment.globals["interval"] = lambda e, on: interval(e.low, e.high, on.text)
     return environment.get_template(name)
 
 
-def common_place(value: float, of: Estimate) -> float | None:
+def common_place(value: float, score: Estimate) -> float | None:
     """The place of a value on the scale that all metrics share, in percent: the ideal value is in the middle.
 
     The left end is the lowest possible value below the ideal, the right end the highest above it; None without one.
@@ -204,8 +259,11 @@ def common_place(value: float, of: Estimate) -> float | None:
     >>> common_place(75.0, score), common_place(50.0, score)
     (75.0, 50.0)
     """
-    distance = numbers.signed_distance(value, of)
-    return None if math.isnan(distance) else round(50 + 50 * min(max(distance, -1.0), 1.0), 2)
+    distance = numbers.signed_distance(value, score)
+    if math.isnan(distance):
+        return None
+    # The distance is -1 to 1 within the range, and the place 0 to 100; rounding to two digits is below a pixel.
+    return round(50 + 50 * min(max(distance, -1.0), 1.0), 2)
 
 
 def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, list[str]]]:
@@ -213,8 +271,10 @@ def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, lis
     for name, value in values.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{above}{name} · ")
+        elif isinstance(value, list | tuple):
+            yield above + name, [_fact(part) for part in value]
         else:
-            yield above + name, [_fact(v) for v in (value if isinstance(value, list | tuple) else [value])]
+            yield above + name, [_fact(value)]
 
 
 def _fact(value: Any) -> str:
@@ -223,11 +283,16 @@ def _fact(value: Any) -> str:
     >>> _fact(0.1234567), _fact(123456.7), _fact(True), _fact(None)
     ('0.1235', '123,457', 'yes', 'none')
     """
-    match value:
-        case bool():
-            return "yes" if value else "no"
-        case float():
-            return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
-        case None:
-            return "none"
+    if value is None:
+        return "none"
+    # bool is a kind of int, and a number that is counted has no decimals; only a float is rounded.
+    if isinstance(value, bool):
+        if value:
+            return "yes"
+        return "no"
+    if isinstance(value, float):
+        # Four digits of a large number would be written with an exponent.
+        if abs(value) < 1e4:
+            return f"{value:,.4g}"
+        return f"{value:,.0f}"
     return str(value)

@@ -9,9 +9,9 @@ from rich.text import Text
 from cards.common.numbers import Scale, detectable_text, formatted, interval, shared_places
 from cards.common.sentences import say
 from cards.common.terminal import text_table
-from cards.common.text import grouped
 from scoring.report.headlines import (
     Comparison,
+    HeadlineChange,
     answer_of,
     changes,
     conclusion,
@@ -21,7 +21,7 @@ from scoring.report.headlines import (
     sharing_places,
 )
 from scoring.report.numbers import by_metric, metric_range
-from scoring.types import DATA, Measurement, Report
+from scoring.types import DATA, Estimate, Measurement, Report
 
 #: From so many columns on, the summary of a run has sentences.
 WIDE = 120
@@ -29,6 +29,11 @@ WIDE = 120
 CHANGES, AGREEMENTS, EFFECTS = 15, 2, 4
 #: The head of the column of minimum detectable effects.
 DETECTABLE = "MDE"
+# The columns of a comparison, and with --verbose those of every metric in every group.
+_COLUMNS = ("benchmark", "score", "before", "after", "difference [95 %]", "verdict")
+_VERBOSE_COLUMNS = (
+    "benchmark", "group", "score", "before", "after", "difference [95 %]", DETECTABLE, "verdict",
+)  # fmt: skip
 
 
 def summary(report: Report, width: int) -> Grid:
@@ -37,33 +42,58 @@ def summary(report: Report, width: int) -> Grid:
     The last column, or below :data:`WIDE` columns a line under the table, says in a sentence what the score means, and
     the last line which way the model leans.
     """
-    wide = width >= WIDE
-    columns = ["benchmark", "score", "value [95 % interval]", "ideal", DETECTABLE, "vs ideal", *["meaning"] * wide]
-    headlines, rows = headline_scores(report), []
+    is_wide = width >= WIDE
+    columns = ["benchmark", "score", "value [95 % interval]", "ideal", DETECTABLE, "vs ideal"]
+    gap = 1
+    if is_wide:
+        columns.append("meaning")
+        gap = 2
+    headlines = headline_scores(report)
     ideals = _ideals(headline.estimate.ideal for headline in headlines)
+    rows = []
+    lines = []
+    has_effect = False
     for headline in headlines:
-        e, on = headline.estimate, headline.scale
-        effect = detectable_text(e.detectable, on, "") if headline.standing else ""
-        cells = [e.benchmark, e.short_name, _with_interval(e, on), ideals[e.ideal], effect, headline.standing or "–"]
-        rows.append([*cells, *[headline.sentence] * wide])
-    grid = text_table(columns, rows, whole=("benchmark",), gap=1 + wide)
-    lines = [f"{h.estimate.benchmark}: {h.sentence}" for h in headlines if not wide]
+        estimate = headline.estimate
+        value = _with_interval(estimate, headline.scale)
+        effect = ""
+        # Without a standing nothing is concluded, so there is no effect that could be detected.
+        if headline.standing:
+            effect = detectable_text(estimate.detectable, headline.scale, "")
+        has_effect = has_effect or bool(effect)
+        row = [
+            estimate.benchmark,
+            estimate.short_name,
+            value,
+            ideals[estimate.ideal],
+            effect,
+            headline.standing or "–",
+        ]
+        if is_wide:
+            row.append(headline.sentence)
+        else:
+            lines.append(f"{estimate.benchmark}: {headline.sentence}")
+        rows.append(row)
+    grid = text_table(columns, rows, whole=("benchmark",), gap=gap)
     lines.append(answer_of(report))
-    if any(row[columns.index(DETECTABLE)] for row in rows):
+    if has_effect:
         lines.append(say("power.head"))
-    grid.caption, grid.caption_justify = Text("\n".join(filter(None, lines))) or None, "left"
+    grid.caption = Text("\n".join(line for line in lines if line)) or None
+    grid.caption_justify = "left"
     return grid
 
 
 def details(benchmark: str, report: Report) -> Grid:
     """Every group and metric of a benchmark."""
+    estimates = [e for e in report.estimates if e.benchmark == benchmark]
+    ideals = _ideals(e.ideal for e in estimates)
+    groups = by_metric(estimates).values()
+    places = shared_places(metric_range(of_metric) for of_metric in groups)
     rows = []
-    groups = by_metric(e for e in report.estimates if e.benchmark == benchmark).values()
-    ideals = _ideals(e.ideal for estimates in groups for e in estimates)
-    places = shared_places(metric_range(estimates) for estimates in groups)
-    for estimates in groups:
-        on = replace(metric_range(estimates), places=places)
-        rows += [(e.group, e.short_name, _with_interval(e, on), ideals[e.ideal], str(e.n)) for e in estimates]
+    for of_metric in groups:
+        scale = replace(metric_range(of_metric), places=places)
+        for e in of_metric:
+            rows.append((e.group, e.short_name, _with_interval(e, scale), ideals[e.ideal], str(e.n)))
     return text_table(["group", "score", "value [95 % interval]", "ideal", "n"], rows, benchmark)
 
 
@@ -72,50 +102,100 @@ def comparison(compared: Comparison, *, verbose: bool = False) -> Iterator[Grid 
 
     The table has the headline of each benchmark and its language ability, or with ``verbose`` every metric.
     """
-    headlines, rows = headline_changes(compared), []
     yield f"{described(compared.run)} compared with {described(compared.base)}"
-    columns = [
-        "benchmark",
-        *["group"] * verbose,
-        "score",
-        "before",
-        "after",
-        "difference [95 %]",
-        *[DETECTABLE] * verbose,
-    ]
-    known = {change.difference.key for change in headlines}
-    shown = [*headlines, *(c for c in changes(compared) if verbose and c.difference.key not in known)]
+    headlines = headline_changes(compared)
+    shown = list(headlines)
+    if verbose:
+        known = {change.difference.key for change in headlines}
+        for change in changes(compared):
+            if change.difference.key not in known:
+                shown.append(change)
+    # The decimals are shared by all changes, also by those that the screen has no room for.
     shown = sharing_places(shown)
-    for change in shown if verbose else shown[:CHANGES]:
-        d, on = change.difference, change.scale
-        ends = interval(d.low, d.high, on.brief, " [{}, {}]")
-        names = [d.benchmark, d.group, d.short_name] if verbose else [d.benchmark, d.short_name]
-        before, after, difference = change.texts
-        effect = [detectable_text(d.detectable, on, "") if change.verdict else ""] * verbose
-        rows.append([*names, before, after, f"{difference}{ends}", *effect, change.verdict or "–"])
-    # Of each benchmark the first agreement, which is the most important one: of equal keys the last value stays.
-    agreements = {a.benchmark: a for a in reversed(compared.agreements)}.values()
-    for a in compared.agreements if verbose else list(agreements)[:AGREEMENTS]:
-        names = [a.benchmark, a.group, a.short_name] if verbose else [a.benchmark, a.short_name]
-        rows.append([*names, "–", metric_range([a]).brief(a.value), "–", *[""] * verbose, "–"])
-    yield text_table([*columns, "verdict"], rows, whole=("benchmark", "before", "after"), gap=1)
+    columns: Sequence[str]
+    if verbose:
+        columns = _VERBOSE_COLUMNS
+        listed = shown
+    else:
+        columns = _COLUMNS
+        listed = shown[:CHANGES]
+    rows = [_change_cells(change) for change in listed]
+    # Agreements are metrics of both runs together, so they have no value before.
+    agreements = compared.agreements
+    if not verbose:
+        agreements = _first_agreements(compared.agreements)
+    rows += [_agreement_cells(agreement) for agreement in agreements]
+    cells = []
+    for row in rows:
+        # Without --verbose, the group and the minimum detectable effect are left out.
+        cells.append([row[column] for column in columns])
+    yield text_table(columns, cells, whole=("benchmark", "before", "after"), gap=1)
     effects = []
     for change in headlines:
-        d = change.difference
-        text = detectable_text(d.detectable, change.scale)
+        difference = change.difference
+        text = detectable_text(difference.detectable, change.scale)
         if change.verdict and text:
-            effects.append(f"{d.benchmark} {d.short_name} {text}")
+            effects.append(f"{difference.benchmark} {difference.short_name} {text}")
     if effects:
         yield say("power.change", effects=", ".join(effects[:EFFECTS]))
+    # The number of changes that are not shown is named, because a verdict may be among them.
     if len(shown) > CHANGES and not verbose:
         yield say("compare.more", count=len(shown) - CHANGES)
     yield compared.speechless or conclusion(headlines)
 
 
+def _change_cells(change: HeadlineChange) -> dict[str, str]:
+    """The cells of a change, by their column."""
+    difference = change.difference
+    scale = change.scale
+    before, after, moved = change.texts
+    effect = ""
+    if change.verdict:
+        effect = detectable_text(difference.detectable, scale, "")
+    return {
+        "benchmark": difference.benchmark,
+        "group": difference.group,
+        "score": difference.short_name,
+        "before": before,
+        "after": after,
+        "difference [95 %]": moved + interval(difference.low, difference.high, scale.brief, " [{}, {}]"),
+        DETECTABLE: effect,
+        "verdict": change.verdict or "–",
+    }
+
+
+def _agreement_cells(agreement: Estimate) -> dict[str, str]:
+    """The cells of an agreement, which has one value for both runs."""
+    return {
+        "benchmark": agreement.benchmark,
+        "group": agreement.group,
+        "score": agreement.short_name,
+        "before": "–",
+        "after": metric_range([agreement]).brief(agreement.value),
+        "difference [95 %]": "–",
+        DETECTABLE: "",
+        "verdict": "–",
+    }
+
+
+def _first_agreements(agreements: Sequence[Estimate]) -> tuple[Estimate, ...]:
+    """The most important agreement of each benchmark, for a screen: its first metric.
+
+    A benchmark is at the place of its last agreement, and the last benchmarks come first.
+    """
+    by_name = {}
+    for agreement in reversed(agreements):
+        by_name[agreement.benchmark] = agreement
+    return tuple(by_name.values())[:AGREEMENTS]
+
+
 def _ideals(values: Iterable[float | None]) -> dict[float | None, str]:
     """Ideal values as texts that share their decimals."""
     distinct = set(values)
-    places = max((len(f"{value:g}".partition(".")[2]) for value in distinct if value is not None), default=0)
+    places = 0
+    for value in distinct:
+        if value is not None:
+            places = max(places, len(f"{value:g}".partition(".")[2]))
     return {value: formatted(value, f".{places}f") for value in distinct}
 
 
@@ -133,19 +213,29 @@ def want(lacking: Sequence[str], data: str) -> list[str]:
     >>> want(["unstereo/ours-5/test"], "hub:org")[0].partition("; ")[2]
     'probes build unstereo --out output builds them, and --data output reads it.'
     """
-    sets = grouped((name.split("/") for name in lacking), lambda parts: parts[0])
-    configs = {dataset: ", ".join(dict.fromkeys(config for _, config, _ in own)) for dataset, own in sets.items()}
-    missing = ", ".join(f"{dataset} ({names})" for dataset, names in configs.items())
-    folder = DATA if data.startswith("hub:") else data
-    also = "" if folder == data else f", and --data {folder} reads it"
-    if not sets:
+    if not lacking:
         return []
-    return [say("run.lacking", missing=missing, sets=" ".join(sets), folder=folder, also=also)]
+    configs: dict[str, list[str]] = {}
+    for name in lacking:
+        dataset, config, _ = name.split("/")
+        of_dataset = configs.setdefault(dataset, [])
+        # Two splits of a config are built by one command.
+        if config not in of_dataset:
+            of_dataset.append(config)
+    missing = ", ".join(f"{dataset} ({', '.join(names)})" for dataset, names in configs.items())
+    folder = data
+    also = ""
+    # A command cannot build into a data set on the Hub.
+    if data.startswith("hub:"):
+        folder = DATA
+        also = f", and --data {folder} reads it"
+    return [say("run.lacking", missing=missing, sets=" ".join(configs), folder=folder, also=also)]
 
 
 def speed(report: Report) -> str:
     """A sentence with the speed of a run."""
     facts = report.speed
+    # Loading is separate: it does not grow with the number of rows.
     loading = f"{facts['load_seconds']:.1f}"
     if not facts["tokens_per_second"]:
         return say("run.stored", loading=loading)

@@ -1,4 +1,4 @@
-"""Every printed number of the five papers beside ours.
+"""Every printed number of the five papers with the measured one.
 
 :mod:`scoring.reproduce.printed` has the printed tables as data, :mod:`scoring.reproduce.measured` finds what was
 measured, :mod:`scoring.reproduce.published` computes it from published responses without a model, and

@@ -62,16 +62,23 @@ class Panel:
     @property
     def places(self) -> list[Any]:
         """The places of all series, each once."""
-        return list(dict.fromkeys(place for points in self.series.values() for place in points))
+        places: dict[Any, None] = {}
+        for points in self.series.values():
+            places.update(dict.fromkeys(points))
+        return list(places)
 
     @property
     def height(self) -> float:
         """In inches, with title, labels and legend."""
-        rows = len(self.places) * (0.14 + 0.09 * len(self.series)) if self.entry["kind"] == "dots" else 1.6
-        return max(0.6, rows) + 0.8 + 0.17 * math.ceil(len(self.series) / 2)
+        body = 1.6
+        # Dots have a row for each place, and in it room for a dot of each series.
+        if self.entry["kind"] == "dots":
+            body = max(0.6, len(self.places) * (0.14 + 0.09 * len(self.series)))
+        # The legend has two columns.
+        return body + 0.8 + 0.17 * math.ceil(len(self.series) / 2)
 
 
-def panels(table: PrintedTable, found: Measured, model: str = "") -> list[Panel]:
+def panels(table: PrintedTable, measured: Measured, model: str = "") -> list[Panel]:
     """The panels of a figure; of one model, or of all that have a run or published responses.
 
     Raises
@@ -79,59 +86,97 @@ def panels(table: PrintedTable, found: Measured, model: str = "") -> list[Panel]
     UnreachableError
         When nothing was measured that it shows; the message says what it needs.
     """
-    made = [Panel(entry, dict(_series(entry, found, model))) for entry in table.panels]
-    if shown := [panel for panel in made if panel.series]:
-        return shown
-    raise UnreachableError(table.panels[0]["reason"])
+    drawn = []
+    for entry in table.panels:
+        series = dict(_series(entry, measured, model))
+        if series:
+            drawn.append(Panel(entry, series))
+    if not drawn:
+        raise UnreachableError(table.panels[0]["reason"])
+    return drawn
 
 
-def _series(entry: Mapping[str, Any], found: Measured, model: str) -> Iterator[tuple[str, Points]]:
+def _series(entry: Mapping[str, Any], measured: Measured, model: str) -> Iterator[tuple[str, Points]]:
     """The series of a panel by label."""
-    if entry.get("of") == "kept":
-        yield from _kept(found._once("built"))
-    elif entry.get("of") == "delta":
-        path = found.data / "gender-pmi" / "data" / "words" / "train.parquet"
-        deltas = pq.read_table(path, columns=["delta"])["delta"].to_numpy() if path.is_file() else ()
-        yield from [(f"words (n = {len(deltas):,})", _histogram(deltas, np.linspace(-3, 3, 61)))] if len(deltas) else ()
-    elif entry.get("of") == "pmi":
-        yield from _pmi(found._once("gendered_pmi"))
-    elif entry.get("of") == "pairs":
-        yield from _pairs(found._once("gendered_pmi"))
-    elif entry.get("of") == "preferences":
-        yield from _preferences(entry, found)
-    elif entry.get("of") == "thresholds":
-        yield from _thresholds(entry, found)
-    elif entry.get("of") == "shares":
-        yield from _shares(entry, found)
-    elif entry.get("of") == "decoding":
-        yield from _decoding(entry, found, model)
-    elif "of" in entry:
-        for path in _runs(entry, found, model, "sweep.json"):
-            content = SWEEP.read(path, dict, ScoringError) or {}
-            if content["model"] in entry.get("models", [content["model"]]) or model:
-                curves = _curves(content[entry["of"]])
-                yield from ((f"{label}, {content['model']}", points) for label, points in curves)
-    elif "column" in entry:
-        edges = np.linspace(0, entry["most"], 33)
-        for name, _, table, groups in _examples(entry, found, model):
-            # A run of another version may lack the column; its series is empty then.
-            column = np.asarray(table.get(entry["column"], np.full(len(table["id"]), _NAN)), dtype=float)
-            for group in groups:
-                values = column[group.mask & np.isfinite(column)]
-                yield f"{group.name}, {name} (n = {len(values):,})", _histogram(values, edges)
-    elif "metrics" in entry:
-        series: dict[str, dict[Any, Numbers]] = {}
-        for name, group_name, metric, numbers in _scores(entry, found, model):
-            # A panel has either a series for each model over metrics, or one for each metric over models.
-            one, place = (name, metric) if entry.get("rows") == "metric" else (metric, name)
-            if math.isfinite(numbers[0]):
-                series.setdefault(", ".join(filter(None, (group_name, one))), {})[place] = numbers
-        yield from series.items()
+    match entry.get("of"):
+        case "kept":
+            yield from _kept(measured._once("built"))
+        case "delta":
+            yield from _deltas(measured)
+        case "pmi":
+            yield from _pmi(measured._once("gendered_pmi"))
+        case "pairs":
+            yield from _pairs(measured._once("gendered_pmi"))
+        case "preferences":
+            yield from _preferences(entry, measured)
+        case "thresholds":
+            yield from _thresholds(entry, measured)
+        case "shares":
+            yield from _shares(entry, measured)
+        case "decoding":
+            yield from _decoding(entry, measured, model)
+        case str():
+            # Any other source is a part of the file of a sweep.
+            yield from _sweeps(entry, measured, model)
+        case None if "column" in entry:
+            yield from _columns(entry, measured, model)
+        case None if "metrics" in entry:
+            yield from _metrics(entry, measured, model)
+
+
+def _deltas(measured: Measured) -> Iterator[tuple[str, Points]]:
+    """The distribution of δ over the words of the built data set ``gender-pmi``."""
+    path = measured.data / "gender-pmi" / "data" / "words" / "train.parquet"
+    if not path.is_file():
+        return
+    deltas = pq.read_table(path, columns=["delta"])["delta"].to_numpy()
+    if len(deltas):
+        yield f"words (n = {len(deltas):,})", _histogram(deltas, np.linspace(-3, 3, 61))
+
+
+def _sweeps(entry: Mapping[str, Any], measured: Measured, model: str) -> Iterator[tuple[str, Points]]:
+    """The curves of the sweeps of the models that a figure shows, or of one model."""
+    for path in _runs(entry, measured, model, "sweep.json"):
+        content = SWEEP.read(path, dict, ScoringError) or {}
+        name = content["model"]
+        if model or name in entry.get("models", [name]):
+            for label, points in _curves(content[entry["of"]]):
+                yield f"{label}, {name}", points
+
+
+def _columns(entry: Mapping[str, Any], measured: Measured, model: str) -> Iterator[tuple[str, Points]]:
+    """The distribution of a column over the examples of each run and group."""
+    edges = np.linspace(0, entry["most"], 33)
+    for name, _, table, groups in _examples(entry, measured, model):
+        # A run of another version may lack the column; its series is empty then.
+        column = np.asarray(table.get(entry["column"], np.full(len(table["id"]), _NAN)), dtype=float)
+        for group in groups:
+            values = column[group.mask & np.isfinite(column)]
+            yield f"{group.name}, {name} (n = {len(values):,})", _histogram(values, edges)
+
+
+def _metrics(entry: Mapping[str, Any], measured: Measured, model: str) -> Iterator[tuple[str, Points]]:
+    """The scores of groups and metrics: a series for each model over metrics, or for each metric over models."""
+    series: dict[str, dict[Any, Numbers]] = {}
+    for name, group_name, metric, numbers in _scores(entry, measured, model):
+        if not math.isfinite(numbers[0]):
+            continue
+        if entry.get("rows") == "metric":
+            label = name
+            place = metric
+        else:
+            label = metric
+            place = name
+        # A panel of one group or of one metric has an empty name for it, which the label leaves out.
+        label = ", ".join(part for part in (group_name, label) if part)
+        series.setdefault(label, {})[place] = numbers
+    yield from series.items()
 
 
 def _histogram(values: Any, edges: Any) -> Points:
     """The percent of values in each bin, at its right end."""
-    shares = 100 * np.histogram(values, edges)[0] / max(len(values), 1)
+    counts, _ = np.histogram(values, edges)
+    shares = 100 * counts / max(len(values), 1)
     return {float(x): (float(y), _NAN, _NAN) for x, y in zip(edges[1:], shares, strict=True)}
 
 
@@ -148,74 +193,88 @@ def _pairs(table: pd.DataFrame) -> Iterator[tuple[str, Points]]:
     reference = table["pmi__she"] - table["pmi__he"]
     points: dict[Any, Numbers] = {}
     for pair in PUBLISHED_PAIRS:
-        columns = [f"pmi__{pair.first}", f"pmi__{pair.second}"]
-        if not set(columns) <= set(table.columns) or pair == SHE_HE:
+        first = f"pmi__{pair.first}"
+        second = f"pmi__{pair.second}"
+        # She and he themselves have the correlation 1.
+        if first not in table.columns or second not in table.columns or pair == SHE_HE:
             continue
-        delta = table[columns[0]] - table[columns[1]]
+        delta = table[first] - table[second]
         if delta.notna().sum() > 1:
             points[f"{pair.first}, {pair.second}"] = (float(reference.corr(delta, method="kendall")), _NAN, _NAN)
     yield "", points
 
 
-def _preferences(entry: Mapping[str, Any], found: Measured) -> Iterator[tuple[str, Points]]:
+def _preferences(entry: Mapping[str, Any], measured: Measured) -> Iterator[tuple[str, Points]]:
     """By preference, the number of models that have it for each example sentence."""
     for label, preference in (("neither", "none"), ("male", "male"), ("female", "female")):
         points: dict[Any, Numbers] = {}
         for sentence, name in entry["sentences"].items():
             with suppress(UnreachableError):  # a count needs the files of all models
-                count = found._once("preferences", f"{entry['models']} {name}", preference)
+                count = measured._once("preferences", f"{entry['models']} {name}", preference)
                 points[sentence] = (float(count), _NAN, _NAN)
         if points:
             yield f"models that prefer {label}", points
 
 
-def _thresholds(entry: Mapping[str, Any], found: Measured) -> Iterator[tuple[str, Points]]:
+def _thresholds(entry: Mapping[str, Any], measured: Measured) -> Iterator[tuple[str, Points]]:
     """τ by the threshold ε of each model on one set."""
     for label in entry["models"]:
         try:
-            rows = found._once("score_rows", label)
+            rows = measured._once("score_rows", label)
         except UnreachableError:  # the files of some models are not everywhere
             continue
         rows = rows[(rows["dataset"] == entry["dataset"]) & (rows["natural"] != False)]  # noqa: E712 - empty is kept
         gaps = abs(rows["female_logprob"] - rows["male_logprob"]).to_numpy()
-        yield label, {float(x): (100 * float(np.mean(gaps <= x)), _NAN, _NAN) for x in _THRESHOLDS}
+        points: dict[Any, Numbers] = {}
+        for threshold in _THRESHOLDS:
+            points[float(threshold)] = (100 * float(np.mean(gaps <= threshold)), _NAN, _NAN)
+        yield label, points
 
 
-def _shares(entry: Mapping[str, Any], found: Measured) -> Iterator[tuple[str, Points]]:
+def _shares(entry: Mapping[str, Any], measured: Measured) -> Iterator[tuple[str, Points]]:
     """By set, the share of neutral sentences of each model by its share of sentences preferred with *she*."""
     for label, group in entry["sets"].items():
         points: dict[Any, Numbers] = {}
         for model in published.printed_models():
             with suppress(UnreachableError):  # the files of some models are not everywhere
-                scores = found._once("published", "unstereo", model)
-                neutral, gap = (scores[group, name]["value"] for name in ("tau@0.5", "pref_disparity@0.5"))
+                scores = measured._once("published", "unstereo", model)
+                neutral = scores[group, "tau@0.5"]["value"]
+                disparity = scores[group, "pref_disparity@0.5"]["value"]
                 # Of 100 sentences: neutral + female + male, and female - male is the disparity.
-                points[(100 - neutral + gap) / 2] = (neutral, _NAN, _NAN)
+                points[(100 - neutral + disparity) / 2] = (neutral, _NAN, _NAN)
         if points:
             yield label, points
 
 
-def _decoding(entry: Mapping[str, Any], found: Measured, model: str) -> Iterator[tuple[str, Points]]:
+def _decoding(entry: Mapping[str, Any], measured: Measured, model: str) -> Iterator[tuple[str, Points]]:
     """GAS by the value of a sampling parameter, of every run of ``probes mitigate decoding``."""
     prefix = f"gas {entry['prompts']}"
-    for path in _runs(entry, found, model, "mitigation.json"):
+    for path in _runs(entry, measured, model, "mitigation.json"):
         adapter = facts.read(path.parent)
-        points = {
-            float(name.removeprefix(prefix)): numbers
-            for name, numbers in adapter.measures.items()
-            if name.startswith(prefix)
-        }
+        points = {}
+        for name, numbers in adapter.measures.items():
+            if name.startswith(prefix):
+                points[float(name.removeprefix(prefix))] = numbers
         if points:
             yield adapter.base, points
 
 
 def _curves(content: Mapping[str, Sequence[Sequence[Any]]]) -> Iterator[tuple[str, Points]]:
     """The curves of a sweep; scores whose ideal is 50 are drawn as their nearness to it, as FAST does."""
-    for label, points in content.items():
-        if label.startswith(("SS", "PS")):
-            yield f"100 − |{label} − 50|", {x: _nearness(*map(number, values)) for x, *values in points}
+    for label, rows in content.items():
+        is_near_50 = label.startswith(("SS", "PS"))
+        points = {}
+        for x, stored_value, stored_low, stored_high in rows:
+            # JSON has null for NaN.
+            numbers = (number(stored_value), number(stored_low), number(stored_high))
+            if is_near_50:
+                value, low, high = numbers
+                numbers = _nearness(value, low, high)
+            points[x] = numbers
+        if is_near_50:
+            yield f"100 − |{label} − 50|", points
         else:
-            yield label, {x: (number(value), number(low), number(high)) for x, value, low, high in points}
+            yield label, points
 
 
 def _nearness(value: float, low: float, high: float) -> Numbers:
@@ -224,41 +283,60 @@ def _nearness(value: float, low: float, high: float) -> Numbers:
     >>> _nearness(53.0, 48.0, 58.0), _nearness(60.0, 55.0, 65.0)
     ((97.0, 92.0, 100.0), (90.0, 85.0, 95.0))
     """
-    near = [100 - abs(end - 50) for end in (low, high)]
+    of_low = 100 - abs(low - 50)
+    of_high = 100 - abs(high - 50)
     # The largest value is inside the interval where that holds 50.
-    most = 100.0 if low <= 50 <= high else max(near)
-    return 100 - abs(value - 50), min(near), most
+    most = max(of_low, of_high)
+    if low <= 50 <= high:
+        most = 100.0
+    return 100 - abs(value - 50), min(of_low, of_high), most
 
 
 def swept_panels(content: Mapping[str, Any]) -> list[Panel]:
     """The panels of ``probes mitigate table fast --sweep``, of one model, as the figures of FAST declare them."""
-    entries = [entry for table in printed_tables("fast") for entry in table.panels]
-    # Figures 5 and 6 are one panel of different models.
-    once = {entry["of"]: entry for entry in entries}
-    return [Panel(entry, dict(_curves(content[entry["of"]]))) for entry in once.values()]
+    # Figures 5 and 6 are one panel of different models, so of panels with one source the last one is taken.
+    entries = {}
+    for table in printed_tables("fast"):
+        for entry in table.panels:
+            entries[entry["of"]] = entry
+    return [Panel(entry, dict(_curves(content[source]))) for source, entry in entries.items()]
 
 
-def _scores(entry: Mapping[str, Any], found: Measured, model: str) -> Iterator[tuple[Any, str, str, Numbers]]:
+def _scores(entry: Mapping[str, Any], measured: Measured, model: str) -> Iterator[tuple[Any, str, str, Numbers]]:
     """Model or thousands of training steps, the labels of group and metric, the numbers."""
-    models = scoring.published.models(entry["published"]) if "published" in entry else ()
-    for of, group, metric in product(sorted(models, key=_thousands), entry["groups"], entry["metrics"]):
-        if of.endswith("-intervened"):
-            continue  # it is another model than the one whose training the steps are of
-        with suppress(UnreachableError):  # the files of some models are not everywhere
-            numbers = found._once("published", entry["published"], of)[
-                entry["groups"][group][0], entry["metrics"][metric]
-            ]
-            shown = (numbers["value"], numbers["low"], numbers["high"])
-            yield _thousands(of) if "-step" in of else of, group, metric, shown
-    for name, benchmark, table, groups in _examples(entry, found, model):
+    yield from _published_scores(entry, measured)
+    for name, benchmark, table, groups in _examples(entry, measured, model):
         metrics = {metric.name: metric for metric in benchmark.metrics("paper")}
-        chosen = {label: metrics.get(m) or sums.of_column(m) for label, m in entry["metrics"].items()}
-        places = list(product(groups, chosen))
-        items = [(group, chosen[label]) for group, label in places]
+        items = []
+        labels = []
+        for group in groups:
+            for label, metric_name in entry["metrics"].items():
+                # A name that is not of a metric is of a column, of which the mean is shown.
+                items.append((group, metrics.get(metric_name) or sums.of_column(metric_name)))
+                labels.append((group.name, label))
         # Examples of an earlier version of a benchmark can be without its clusters; then each example is one.
         clusters = table.get(benchmark.cluster, table["id"])
-        estimates = measure(items, table, clusters, resamples=found.resamples)
-        yield from ((name, g.name, label, e.numbers) for (g, label), e in zip(places, estimates, strict=True))
+        estimates = measure(items, table, clusters, resamples=measured.resamples)
+        for (group_name, label), estimate in zip(labels, estimates, strict=True):
+            yield name, group_name, label, estimate.numbers
+
+
+def _published_scores(entry: Mapping[str, Any], measured: Measured) -> Iterator[tuple[Any, str, str, Numbers]]:
+    """As :func:`_scores`, of the models with published responses."""
+    if "published" not in entry:
+        return
+    source = entry["published"]
+    for model in sorted(scoring.published.models(source), key=_thousands):
+        if model.endswith("-intervened"):
+            continue  # it is another model than the one whose training the steps are of
+        place: str | float = model
+        if "-step" in model:
+            place = _thousands(model)
+        for group, metric in product(entry["groups"], entry["metrics"]):
+            with suppress(UnreachableError):  # the files of some models are not everywhere
+                scores = measured._once("published", source, model)
+                numbers = scores[entry["groups"][group][0], entry["metrics"][metric]]
+                yield place, group, metric, (numbers["value"], numbers["low"], numbers["high"])
 
 
 def _thousands(model: str) -> float:
@@ -267,27 +345,42 @@ def _thousands(model: str) -> float:
     >>> _thousands("pythia-6.9b-deduped-step134000"), _thousands("gpt2")
     (134.0, 0.0)
     """
-    _, _, step = model.rpartition("-step")
-    return int(step) / 1000 if step.isdecimal() and step != model else 0.0
+    _, separator, step = model.rpartition("-step")
+    if not separator or not step.isdecimal():
+        return 0.0
+    return int(step) / 1000
 
 
-def _runs(entry: Mapping[str, Any], found: Measured, model: str, file: str) -> list[Path]:
-    return sorted(found.runs.glob(f"{slug(model) if model else '*'}/{entry['run']}/{file}")) if "run" in entry else []
+def _runs(entry: Mapping[str, Any], measured: Measured, model: str, file: str) -> list[Path]:
+    """A file of the run that a panel names, of a model or of every model that has it."""
+    if "run" not in entry:
+        return []
+    folder = "*"
+    if model:
+        folder = slug(model)
+    return sorted(measured.runs.glob(f"{folder}/{entry['run']}/{file}"))
 
 
 def _examples(
-    entry: Mapping[str, Any], found: Measured, model: str
+    entry: Mapping[str, Any], measured: Measured, model: str
 ) -> Iterator[tuple[str, Benchmark, Table, list[Group]]]:
     """The name of the model, the benchmark and the examples of each run, and groups pooled from the benchmark's."""
-    for path in _runs(entry, found, model, "results.json"):
-        name, benchmark = cards.results.load(path).model, benchmarks.get(entry["benchmark"])
+    for path in _runs(entry, measured, model, "results.json"):
+        name = cards.results.load(path).model
+        benchmark = benchmarks.get(entry["benchmark"])
         if not model and name not in entry.get("models", [name]):
             continue  # the figure is of other models
         table = read_examples(path.parent, benchmark.name)
         masks = {group.name: group.mask for group in benchmark.groups(table)}
-        named = {label: [masks[n] for n in names if n in masks] for label, names in entry["groups"].items()}
-        pooled = (Group(label, np.any(own, axis=0)) for label, own in named.items() if own)
-        yield name, benchmark, table, [group for group in pooled if group.mask.any()]
+        pooled = []
+        for label, names in entry["groups"].items():
+            # A run over a part of the rows may lack a group.
+            masks_of_label = [masks[group] for group in names if group in masks]
+            if masks_of_label:
+                mask = np.any(masks_of_label, axis=0)
+                if mask.any():
+                    pooled.append(Group(label, mask))
+        yield name, benchmark, table, pooled
 
 
 def _kept(built: Iterable[Any]) -> Iterator[tuple[str, Points]]:
@@ -295,9 +388,15 @@ def _kept(built: Iterable[Any]) -> Iterator[tuple[str, Points]]:
     sizes: dict[str, list[float]] = {}
     for rows in built:
         natural = rows[rows["natural"] != False]  # noqa: E712 - an empty cell is not judged, and kept
-        sizes.setdefault(rows["id"].iloc[0].partition("-paper")[0], []).extend(natural["max_pmi_diff"].abs())
-    for name, own in sizes.items():
-        yield name, {x: (100 * float(np.mean(np.array(own) <= x)), _NAN, _NAN) for x in np.linspace(0, 3, 61).tolist()}
+        # WinoBias is in two parts, whose ids begin alike.
+        name = rows["id"].iloc[0].partition("-paper")[0]
+        sizes.setdefault(name, []).extend(natural["max_pmi_diff"].abs())
+    for name, of_set in sizes.items():
+        size = np.array(of_set)
+        points: dict[Any, Numbers] = {}
+        for limit in np.linspace(0, 3, 61).tolist():
+            points[limit] = (100 * float(np.mean(size <= limit)), _NAN, _NAN)
+        yield name, points
 
 
 def chart(drawn: Sequence[Panel], title: str) -> dict[str, bytes]:
@@ -309,47 +408,90 @@ def chart(drawn: Sequence[Panel], title: str) -> dict[str, bytes]:
         figure.suptitle(textwrap.fill(title, _WIDTH), fontsize=10, x=0.01, ha="left")
         rows = figure.subfigures(len(drawn), 1, squeeze=False, height_ratios=heights)[:, 0]
         for part, panel in zip(rows, drawn, strict=True):
-            axes, entry, flat = part.subplots(), panel.entry, panel.entry["kind"] == "dots"
-            (_dots if flat else _curve)(axes, panel)
+            axes = part.subplots()
+            entry = panel.entry
+            axis = entry.get("axis", entry["unit"])
+            # Dots have the places from top to bottom and the numbers from left to right; curves have numbers upwards.
+            if entry["kind"] == "dots":
+                _dots(axes, panel)
+                axes.set(xlabel=axis, ylabel="")
+                axes.grid(axis="x", color=PALETTE["rule"], linewidth=0.6)
+                line_at = axes.axvline
+            else:
+                _curve(axes, panel)
+                axes.set(xlabel=axis, ylabel=entry["unit"])
+                axes.grid(axis="y", color=PALETTE["rule"], linewidth=0.6)
+                line_at = axes.axhline
             axes.set_title(entry["title"], fontsize=9, loc="left")
-            axes.set(xlabel=entry.get("axis", entry["unit"]), ylabel="" if flat else entry["unit"])
-            axes.grid(axis="x" if flat else "y", color=PALETTE["rule"], linewidth=0.6)
             if "ideal" in entry:
-                (axes.axvline if flat else axes.axhline)(entry["ideal"], color=PALETTE["soft"], linestyle=DOTTED)
+                line_at(entry["ideal"], color=PALETTE["soft"], linestyle=DOTTED)
             if len(panel.series) > 1:
-                legend = axes.get_legend_handles_labels()
-                part.legend(*legend, fontsize=7.5, ncols=2, frameon=False, loc="outside lower left")
+                handles, labels = axes.get_legend_handles_labels()
+                part.legend(handles, labels, fontsize=7.5, ncols=2, frameon=False, loc="outside lower left")
         return {"svg": image(figure), "png": image(figure, "png")}
 
 
 def _dots(axes: Axes, panel: Panel) -> None:
-    for n, (label, points) in enumerate(panel.series.items()):
-        shift = 0.7 * ((n + 0.5) / len(panel.series) - 0.5)
-        inside = "white" if n // len(_COLOURS) % 2 else ""
+    """Draws a row for each place, and in it a dot with its interval for each series."""
+    places = panel.places
+    count = len(panel.series)
+    for index, (label, points) in enumerate(panel.series.items()):
+        # The dots of a row are one below the other, around its middle.
+        shift = 0.7 * ((index + 0.5) / count - 0.5)
+        ink = _COLOURS[index % len(_COLOURS)]
+        # After all colours were used once, the same colours come again with hollow dots.
+        fill = ""
+        if index // len(_COLOURS) % 2:
+            fill = "white"
+        # The first dot of a series alone has its label, so that the legend has it once.
+        label_of_dot: str | None = label
         for place, numbers in points.items():
-            row, first = panel.places.index(place) + shift, place == next(iter(points))
-            interval(axes, numbers, row, _COLOURS[n % len(_COLOURS)], inside, label if first else None)
-    axes.set_yticks(range(len(panel.places)), [plain(place, 40) for place in panel.places], fontsize=8)
-    axes.set_ylim(len(panel.places) - 0.4, -0.6)
+            interval(axes, numbers, places.index(place) + shift, ink, fill, label_of_dot)
+            label_of_dot = None
+    axes.set_yticks(range(len(places)), [plain(place, 40) for place in places], fontsize=8)
+    axes.set_ylim(len(places) - 0.4, -0.6)
 
 
 def _curve(axes: Axes, panel: Panel) -> None:
-    for n, (label, points) in enumerate(panel.series.items()):
-        value, low, high = np.array([points[x] for x in sorted(points)]).T
-        ink, dashes = _COLOURS[n % len(_COLOURS)], _DASHES[n // len(_COLOURS) % len(_DASHES)]
-        mark = "o" if len(points) < 30 else ""
-        if panel.entry["kind"] == "points":
-            axes.plot(sorted(points), value, "o", color=ink, markersize=3.5, label=label)
+    """Draws a line with its intervals for each series, or for ``points`` the marks alone."""
+    entry = panel.entry
+    # A histogram has its values at the right ends of bins.
+    drawstyle = "default"
+    if "column" in entry or entry.get("of") in ("delta", "pmi"):
+        drawstyle = "steps-pre"
+    for index, (label, points) in enumerate(panel.series.items()):
+        x = sorted(points)
+        value, low, high = np.array([points[place] for place in x]).T
+        ink = _COLOURS[index % len(_COLOURS)]
+        dashes = _DASHES[index // len(_COLOURS) % len(_DASHES)]
+        if entry["kind"] == "points":
+            axes.plot(x, value, "o", color=ink, markersize=3.5, label=label)
             continue
-        step = "steps-pre" if "column" in panel.entry or panel.entry.get("of") in ("delta", "pmi") else "default"
-        line: dict[str, Any] = {"color": ink, "linewidth": 1.3, "linestyle": dashes, "marker": mark, "markersize": 3}
-        axes.plot(sorted(points), value, drawstyle=step, label=label, zorder=3, **line)
+        # Marks of more points would touch.
+        mark = ""
+        if len(points) < 30:
+            mark = "o"
+        axes.plot(
+            x,
+            value,
+            drawstyle=drawstyle,
+            label=label,
+            zorder=3,
+            color=ink,
+            linewidth=1.3,
+            linestyle=dashes,
+            marker=mark,
+            markersize=3,
+        )
         if len(panel.series) <= _BANDS:
-            axes.fill_between(sorted(points), low, high, color=ink, alpha=0.12, linewidth=0, zorder=1)
-        else:  # thin bars at the ends of the intervals, which leave the lines in sight
-            axes.vlines(sorted(points), low, high, color=ink, alpha=0.35, linewidth=0.8, zorder=1)
-    if panel.entry["axis"] in ("block", "units"):  # whole numbers, as they are
-        axes.set_xscale("log" if panel.entry["axis"] == "units" else "linear")
-        shown = sorted(panel.places)[:: max(1, len(panel.places) // 12)]
-        axes.set_xticks(shown, list(map(str, shown)))
+            axes.fill_between(x, low, high, color=ink, alpha=0.12, linewidth=0, zorder=1)
+        else:  # thin bars at the ends of the intervals, which do not hide the lines
+            axes.vlines(x, low, high, color=ink, alpha=0.35, linewidth=0.8, zorder=1)
+    # Blocks and units are whole numbers; at most a dozen of them have room on the axis.
+    if entry["axis"] in ("block", "units"):
+        if entry["axis"] == "units":
+            axes.set_xscale("log")
+        ticks = sorted(panel.places)
+        shown = ticks[:: max(1, len(ticks) // 12)]
+        axes.set_xticks(shown, [str(tick) for tick in shown])
         axes.set_xticks([], minor=True)

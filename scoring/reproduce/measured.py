@@ -7,9 +7,8 @@ responses (:mod:`scoring.reproduce.published`), and from the folders of runs tha
 import json
 import math
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,7 +25,7 @@ from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
 from builders.text.wording import DEBIASING_PROMPTS
 from cards.common.stored import Stored
-from cards.common.text import CardError, grouped, slug
+from cards.common.text import CardError, slug
 from scoring import DATA
 from scoring.adapters import facts
 from scoring.asking.result import read_examples
@@ -37,8 +36,10 @@ from scoring.statistics.stats import RESAMPLES
 from scoring.types import ScoringError
 
 #: The data sets whose rows are counted, and those that published responses belong to.
-REPLAYED = Stored("a file of what a replay found", "delete it, and the replay is made again")
+
 DATASETS = ("gender-neutral-probes", "occugender", "biaske", "unstereo", "gender-pmi")
+#: What a replay of the generation of UnStereoEval gave, which takes minutes and is kept.
+REPLAYED = Stored("a file of what a replay found", "delete it, and the replay is made again")
 #: A measured value, the ends of its interval (NaN without one), and a remark on it.
 Value = tuple[float, float, float, str]
 Verdict = Literal["equal", "within", "outside", "unreachable", ""]
@@ -52,7 +53,7 @@ class UnreachableError(ScoringError):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A printed number beside the measured one.
+    """A printed number with the measured one.
 
     ``verdict`` is ``equal`` where the measured value has the printed digits, ``within`` where its 95 % interval holds
     the printed number, ``outside`` where it does not, and ``unreachable`` where nothing was measured, with the reason.
@@ -71,12 +72,14 @@ class Cell:
 
     @property
     def state(self) -> State:
-        """One word for where the number stands: its verdict, or what stands between the paper's number and ours."""
+        """The verdict, or what is needed to measure the number: weights, files, or nothing that anyone can get."""
         if self.verdict != "unreachable":
             return self.verdict
         if self.reason.startswith("not possible"):
             return "not possible"
-        return "needs weights" if self.reason.startswith(("needs the weights", "needs the model")) else "needs files"
+        if self.reason.startswith(("needs the weights", "needs the model")):
+            return "needs weights"
+        return "needs files"
 
 
 @dataclass
@@ -103,7 +106,7 @@ class Measured:
     resamples: int = RESAMPLES
     say: Callable[[str], None] = lambda _: None
     compute: bool = True
-    _of: dict[Any, Any] = field(default_factory=dict, init=False)
+    _results: dict[Any, Any] = field(default_factory=dict, init=False)
 
     def __call__(self, place: Mapping[str, Any]) -> Value:
         """The measured value of a place.
@@ -115,39 +118,58 @@ class Measured:
         """
         if "reason" in place:
             raise UnreachableError(place["reason"])
-        if source := place.get("source"):
+        source = place.get("source")
+        if source:
             number = self._once(source, place["group"], place["metric"])
             return float(number), math.nan, math.nan, ""
-        key = place["group"], place["metric"]
         if "model" not in place:
             raise UnreachableError("needs the model, which the paper does not name: give it with --model")
+        run = {}
+        if "run" in place:
+            run = self._once(place.get("reader", "run"), place["model"], place["run"])
         # A run of ours counts first, then responses that the authors published.
-        run = self._once(place.get("reader", "run"), place["model"], place["run"]) if "run" in place else {}
-        found = run.get((place["benchmark"], *key))
-        if found is None and place.get("published") == "occugender":
-            with suppress(UnreachableError):  # explicit cells need the weights, wherever the files are
-                found = self._once("published_shares", place["label"]).get(key)
-        elif found is None and "published" in place:
-            found = self._once("published", place["published"], place["model"]).get(key)
-        if found is None:
-            lacks = f"the run {place.get('run')} has no {place['metric']} of {place['group']}"
-            raise UnreachableError(lacks if run else f"needs the weights of {place['model']}")
+        numbers = run.get((place["benchmark"], place["group"], place["metric"]))
+        if numbers is None:
+            numbers = self._numbers_of_published(place)
+        if numbers is None:
+            if run:
+                raise UnreachableError(f"the run {place.get('run')} has no {place['metric']} of {place['group']}")
+            raise UnreachableError(f"needs the weights of {place['model']}")
         if place.get("field") == "sd":
-            return float(found["sd"]), math.nan, math.nan, ""
-        value, low, high = (float(found[name]) for name in ("value", "low", "high"))
-        return value, low, high, "Measured on a part of the rows." if found.get("part") else ""
+            return float(numbers["sd"]), math.nan, math.nan, ""
+        remark = ""
+        if numbers.get("part"):
+            remark = "Measured on a part of the rows."
+        return float(numbers["value"]), float(numbers["low"]), float(numbers["high"]), remark
+
+    def _numbers_of_published(self, place: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The value of a place and its interval, from responses that the authors published; None without any."""
+        if place.get("published") == "occugender":
+            try:
+                shares = self._once("published_shares", place["label"])
+            except UnreachableError:  # explicit cells need the weights, wherever the files are
+                return None
+        elif "published" in place:
+            shares = self._once("published", place["published"], place["model"])
+        else:
+            return None
+        numbers: Mapping[str, Any] | None = shares.get((place["group"], place["metric"]))
+        return numbers
 
     def _once(self, kind: str, *names: str) -> Any:
-        """What a method of this class returned for the names, or the reason why it could not."""
-        if (kind, *names) not in self._of:
+        """The result of the method ``_KIND`` for the names, or the reason why it has none.
+
+        Many printed numbers are from one file or run, so that results and reasons are kept.
+        """
+        if (kind, names) not in self._results:
             try:
-                self._of[kind, *names] = getattr(self, f"_{kind}")(*names)
+                self._results[kind, names] = getattr(self, f"_{kind}")(*names)
             except (BuildError, CardError, ScoringError) as error:
-                self._of[kind, *names] = error
-        found = self._of[kind, *names]
-        if isinstance(found, Exception):
-            raise UnreachableError(str(found))
-        return found
+                self._results[kind, names] = error
+        result = self._results[kind, names]
+        if isinstance(result, Exception):
+            raise UnreachableError(str(result))
+        return result
 
     @cached_property
     def fetcher(self) -> Fetcher:
@@ -156,15 +178,18 @@ class Measured:
 
     def build(self) -> None:
         """Builds the data sets that are missing or lack configs, as far as their sources are available."""
-        manifests = {name: read_manifest(self.data / name) for name in DATASETS}
-        # A build without the sources, as `make demo` does it, leaves out the published configs.
-        missing = [name for name, manifest in manifests.items() if manifest is None or manifest.left_out]
+        missing = []
+        for name in DATASETS:
+            manifest = read_manifest(self.data / name)
+            # A build without the sources, as `make demo` does it, leaves out the published configs.
+            if manifest is None or manifest.left_out:
+                missing.append(name)
         if missing:
             self.say(f"probes build {' '.join(missing)} --out {self.data}")
             builders.build(*missing, out=self.data, offline=self.offline)
 
     def _built(self) -> list[pd.DataFrame]:
-        """The rows of the built data set ``unstereo`` behind published files."""
+        """The rows of the built data set ``unstereo`` for which scores are published."""
         return [split.whole.to_pandas() for split in unstereo.splits(self.data)]
 
     def _kept(self, source: str, model: str) -> Path:
@@ -185,7 +210,7 @@ class Measured:
         The file of classes of jobs has most rows; the notebook has all rows of one model.
         """
         self._computable()
-        found: dict[tuple[str, str], Mapping[str, Any]] = {}
+        shares: dict[tuple[str, str], Mapping[str, Any]] = {}
         for source in ("occugender-classes", "occugender-notebook"):
             if label not in scoring.published.models(source):
                 continue
@@ -193,16 +218,15 @@ class Measured:
                 run = scoring.published.run(source, label, self.data, resamples=2, fetcher=self.fetcher)
             except scoring.published.BrokenFileError:
                 continue
-            given = {str(name) for name in run.tables["occugender"]["debiasing"]}
+            prompts = {str(name) for name in run.tables["occugender"]["debiasing"]}
             # The mean of a level is printed of both of its prompts, so that of one alone is not it.
-            levels = grouped(DEBIASING_PROMPTS, lambda prompt: prompt.level)
-            partly = [level for level, own in levels.items() if not {prompt.id for prompt in own} <= given]
+            partial_levels = {prompt.level for prompt in DEBIASING_PROMPTS if prompt.id not in prompts}
             for estimate in run.report.estimates:
-                if not any(f"{level}-level" in estimate.group for level in partly):
-                    # A row is a mean over jobs, so there is no interval.
-                    numbers = {"value": estimate.value, "low": math.nan, "high": math.nan}
-                    found[estimate.group, estimate.metric] = numbers
-        return found
+                if any(f"{level}-level" in estimate.group for level in partial_levels):
+                    continue
+                # A row is a mean over jobs, so there is no interval.
+                shares[estimate.group, estimate.metric] = {"value": estimate.value, "low": math.nan, "high": math.nan}
+        return shares
 
     def _score_rows(self, model: str) -> pd.DataFrame:
         """The scores of all sentences by a model of UnStereoEval."""
@@ -226,42 +250,64 @@ class Measured:
     def _run(self, model: str, run: str) -> dict[tuple[str, str, str], Mapping[str, Any]]:
         """The scores of a run by benchmark, group and metric; of a mitigated model those after it; empty if missing."""
         folder = self.runs / slug(model) / run
+        scores: dict[tuple[str, str, str], Mapping[str, Any]] = {}
         if (folder / "results.json").is_file():
             report = cards.results.load(folder / "results.json")
-            return {e.key: asdict(e) | {"sd": e.printed_sd, "part": bool(report.gaps)} for e in report.estimates}
-        if facts.is_own(folder):
-            changes = facts.read(folder).changes
-            names = ("value", "low", "high")
-            return {(c.benchmark, c.group, c.metric): dict(zip(names, c.after, strict=True)) for c in changes}
-        return {}
+            for estimate in report.estimates:
+                numbers = asdict(estimate)
+                # The standard deviation by the formula of the paper, which is the one printed.
+                numbers["sd"] = estimate.printed_sd
+                numbers["part"] = bool(report.gaps)
+                scores[estimate.key] = numbers
+        elif facts.is_own(folder):
+            for change in facts.read(folder).changes:
+                value, low, high = change.after
+                key = (change.benchmark, change.group, change.metric)
+                scores[key] = {"value": value, "low": low, "high": high}
+        return scores
 
     def _examples(self, model: str, run: str) -> dict[tuple[str, str, str], Mapping[str, Any]]:
         """The probabilities of both genders by example of neutral probes, of a run or of a mitigated model after it."""
-        folders = (self.runs / slug(model) / name for name in (run, f"{run}-work/after"))
-        found: dict[tuple[str, str, str], Mapping[str, Any]] = {}
-        for folder in folders:
+        examples: dict[tuple[str, str, str], Mapping[str, Any]] = {}
+        for name in (run, f"{run}-work/after"):
+            folder = self.runs / slug(model) / name
             if not (folder / "examples").is_dir():
                 continue
             table = read_examples(folder, "neutral")
             for metric, values in columns_of_examples(table).items():
-                for name, value in zip(table["id"], values, strict=True):
-                    found["neutral", name, metric] = {"value": float(value), "low": math.nan, "high": math.nan}
-        return found
+                for example, value in zip(table["id"], values, strict=True):
+                    examples["neutral", example, metric] = {"value": float(value), "low": math.nan, "high": math.nan}
+        return examples
 
     def _glue(self, model: str, run: str) -> dict[tuple[str, str, str], Mapping[str, Any]]:
         """The scores of ``probes mitigate glue``, of the model or with the adapter that the run names."""
-        _, with_adapter, adapter = run.rpartition("/")
-        path = self.runs / slug(model) / "glue" / (f"glue-{adapter}.json" if with_adapter else "glue.json")
-        scores = json.loads(path.read_bytes())["after" if with_adapter else "before"] if path.is_file() else {}
-        found = ((task, own["mean"], *(own["interval"] or (math.nan, math.nan))) for task, own in scores.items())
-        return {("glue", task, "score"): {"value": mean, "low": low, "high": high} for task, mean, low, high in found}
+        _, has_adapter, adapter = run.rpartition("/")
+        if has_adapter:
+            name = f"glue-{adapter}.json"
+            side = "after"
+        else:
+            name = "glue.json"
+            side = "before"
+        path = self.runs / slug(model) / "glue" / name
+        if not path.is_file():
+            return {}
+        scores: dict[tuple[str, str, str], Mapping[str, Any]] = {}
+        for task, score in json.loads(path.read_bytes())[side].items():
+            # Null in JSON, where a score has no interval.
+            low, high = score["interval"] or (math.nan, math.nan)
+            scores["glue", task, "score"] = {"value": score["mean"], "low": low, "high": high}
+        return scores
 
     def _sweep(self, model: str, run: str) -> dict[tuple[str, str, str], Mapping[str, Any]]:
         """The block with the largest effect by the positions that are restored, of a sweep of FAST."""
         path = self.runs / slug(model) / run / "sweep.json"
-        effects = json.loads(path.read_bytes())["effects"] if path.is_file() else {}
-        found = ((name, max(points, key=lambda point: point[1])[0]) for name, points in effects.items())
-        return {("fast", name, "block"): {"value": n, "low": math.nan, "high": math.nan} for name, n in found}
+        if not path.is_file():
+            return {}
+        blocks: dict[tuple[str, str, str], Mapping[str, Any]] = {}
+        for name, points in json.loads(path.read_bytes())["effects"].items():
+            largest = max(points, key=lambda point: point[1])
+            blocks["fast", name, "block"] = {"value": largest[0], "low": math.nan, "high": math.nan}
+        return blocks
 
     def _data(self, group: str, metric: str) -> float:
         """A number that built rows have.
@@ -270,8 +316,13 @@ class Measured:
         ``natural eps<=NUMBER``, ``distinct A,B``, ``most pronouns``, ``median pronouns``, ``median COLUMN``,
         ``mean COLUMN`` or ``100 minus COLUMN``, each also ``where COLUMN=VALUE``.
         """
-        dataset, config, *split = group.split("/")
-        files = sorted((self.data / dataset / "data" / config).glob(f"{split[0] if split else '*'}.parquet"))
+        parts = group.split("/")
+        dataset = parts[0]
+        config = parts[1]
+        split = "*"
+        if len(parts) == 3:
+            split = parts[2]
+        files = sorted((self.data / dataset / "data" / config).glob(f"{split}.parquet"))
         if not files:
             raise UnreachableError(f"needs {group}, not in {self.data}: probes build {dataset} --out {self.data}")
         frame = pd.concat([pq.read_table(file).to_pandas() for file in files])
@@ -286,6 +337,7 @@ class Measured:
             case "natural":
                 return float((frame["max_pmi_diff"].abs() <= float(columns.removeprefix("eps<="))).sum())
             case "most":
+                # A template has each pronoun in braces.
                 return float(frame["template"].str.count("{").max())
             case "median":
                 if columns == "pronouns":
@@ -307,20 +359,27 @@ class Measured:
         less that, or the ``largest change`` of τ by a limit.
         """
         models, sets = group.split(" ", 1)
-        scores = [self._once("published", "unstereo", label) for label in labels_of(models)]
-        limits = ("", " eps<=1", " eps<=0.8", " eps<=0.65")
-        places = [(name + limit, "tau@0.5") for name in sets.split(",") for limit in limits]
-        tau = np.array([[of[place]["value"] for place in places] for of in scores]).reshape(-1, len(limits))
+        rows = []
+        for label in labels_of(models):
+            scores = self._once("published", "unstereo", label)
+            for name in sets.split(","):
+                # The first limit is none, and the last one the strictest.
+                row = []
+                for limit in ("", " eps<=1", " eps<=0.8", " eps<=0.65"):
+                    row.append(scores[name + limit, "tau@0.5"]["value"])
+                rows.append(row)
+        tau = np.array(rows)  # [models and sets, limits]
+        strictest = tau[:, -1]
         match metric:
             case "largest change":
                 return float(abs(tau.T - tau[:, 0]).max())
             case "lowest":
-                return float(tau[:, -1].min())
+                return float(strictest.min())
             case "highest":
-                return float(tau[:, -1].max())
+                return float(strictest.max())
             case "least unfair":
-                return 100 - float(tau[:, -1].max())
-        return 100 - float(tau[:, -1].min())
+                return 100 - float(strictest.max())
+        return 100 - float(strictest.min())
 
     def _preferences(self, group: str, metric: str) -> float:
         """How many models prefer ``none``, ``male`` or ``female`` of a sentence; ``group`` is ``MODELS ID``.
@@ -338,7 +397,11 @@ class Measured:
 
     def _recorded(self, group: str, metric: str) -> float:
         """How many items of a stage of the generation, or drawn ``words`` of a seed, equal the published ones."""
-        return float(self._once("words" if group == "words" else "stages")[group][metric])
+        if group == "words":
+            counts = self._once("words")
+        else:
+            counts = self._once("stages")
+        return float(counts[group][metric])
 
     def _stages(self) -> Mapping[str, Mapping[str, int]]:
         from builders.datasets.gender_pmi import delta_table
@@ -370,27 +433,42 @@ class Measured:
         """
         from pmi.vocabulary import PUBLISHED_FLOOR, SEEDS, anchors, neutral_words, sample_words
 
-        files = self.fetcher.get(catalogue().sources["unstereo-development/seed-words"]).paths
-        given = [pd.read_csv(path, keep_default_na=False)["word"].tolist() for path in files]
+        published_words = []
+        for path in self.fetcher.get(catalogue().sources["unstereo-development/seed-words"]).paths:
+            published_words.append(pd.read_csv(path, keep_default_na=False)["word"].tolist())
         path = self.data / "gender-pmi" / "data" / "words" / "train.parquet"
         if not path.is_file():
             raise UnreachableError(f"needs gender-pmi: probes build gender-pmi --out {self.data}")
         table = pq.read_table(path).to_pandas()
         # As in the draw of the authors.
         table = table[table["word"].map(str.isascii)]
-        columns = (table["word"].tolist(), table["count"].to_numpy(), table["delta"].to_numpy())
-        words = neutral_words(*columns, [], min_count=PUBLISHED_FLOOR).words
-        pool = anchors(words, given).fitted(np.zeros(len(words)))
-        thousands = {"pool, thousands": float(np.sum(pool)) / 1000}
-        again = sample_words([word for word, chosen in zip(words, pool, strict=True) if chosen], SEEDS, 100)
-        pairs = zip(SEEDS, again, given, strict=True)
-        equal = {str(seed): sum(a == b for a, b in zip(*pair, strict=True)) for seed, *pair in pairs}
-        return {"words": equal | thousands | {"all": len({word for words in again for word in words})}}
+        words = neutral_words(
+            table["word"].tolist(),
+            table["count"].to_numpy(),
+            table["delta"].to_numpy(),
+            [],
+            min_count=PUBLISHED_FLOOR,
+        ).words
+        in_pool = anchors(words, published_words).fitted(np.zeros(len(words)))
+        pool = [word for word, is_in_pool in zip(words, in_pool, strict=True) if is_in_pool]
+        counts: dict[str, float] = {}
+        distinct: set[str] = set()
+        drawn = sample_words(pool, SEEDS, 100)
+        for seed, drawn_of_seed, published_of_seed in zip(SEEDS, drawn, published_words, strict=True):
+            # Place by place: the order of the words is a part of the draw.
+            pairs = zip(drawn_of_seed, published_of_seed, strict=True)
+            counts[str(seed)] = sum(drawn_word == published_word for drawn_word, published_word in pairs)
+            distinct.update(drawn_of_seed)
+        counts["pool, thousands"] = float(np.sum(in_pool)) / 1000
+        counts["all"] = len(distinct)
+        return {"words": counts}
 
 
 def labels_of(models: str) -> list[str]:
     """The published models of UnStereoEval: ``all``, or those that are ``printed`` in its tables."""
-    return published.printed_models() if models == "printed" else list(scoring.published.models("unstereo"))
+    if models == "printed":
+        return published.printed_models()
+    return list(scoring.published.models("unstereo"))
 
 
 def columns_of_examples(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -406,7 +484,7 @@ def columns_of_examples(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cells(target: str = "", *, model: str = "", measured: Measured | None = None) -> list[Cell]:
-    """The printed numbers of all tables, of a ``PAPER`` or of one as ``PAPER/TABLE``, each beside the measured one.
+    """The printed numbers of all tables, of a ``PAPER`` or of one as ``PAPER/TABLE``, each with the measured one.
 
     Parameters
     ----------
@@ -424,45 +502,88 @@ def cells(target: str = "", *, model: str = "", measured: Measured | None = None
     >>> cell.printed, cell.verdict
     (0.353, 'unreachable')
     """
-    found = measured or Measured()
+    measured = measured or Measured()
     every = [(table, cell) for table in printed_tables(target) for cell in table.cells]
     if not model:
-        return [_judged(table, cell, found) for table, cell in every]
-    of_any = [(table, cell) for table, cell in every if cell.of_run and cell.place.get("model", model) == model]
-    own = [_judged(table, replace(cell, place={**cell.place, "model": model}), found) for table, cell in of_any]
-    if any(cell.place.get("model") == model for _, cell in of_any):
-        return own
+        return [_judged(table, cell, measured) for table, cell in every]
+    judged = []
+    is_printed = False
+    for table, cell in every:
+        # A number whose model the paper does not name may be of this model.
+        if cell.of_run and cell.place.get("model", model) == model:
+            is_printed = is_printed or "model" in cell.place
+            judged.append(_judged(table, replace(cell, place={**cell.place, "model": model}), measured))
+    if is_printed:
+        return judged
     # A model of no table: what would be measured of it in place of others, each place once.
-    places = {json.dumps(p, sort_keys=True): (table, cell, p) for table, cell in every if (p := _for(cell, model))}
-    return [*(_judged(table, cell, found, place) for table, cell, place in places.values()), *own]
+    places = {}
+    for table, cell in every:
+        place = _for(cell, model)
+        if place:
+            places[json.dumps(place, sort_keys=True)] = (table, cell, place)
+    of_others = [_judged(table, cell, measured, place) for table, cell, place in places.values()]
+    return of_others + judged
 
 
 def _for(cell: PrintedCell, model: str) -> dict[str, Any]:
     """The place of a number for a model that the table does not have; empty where it is of no model."""
-    of = {"run", "reader", "benchmark", "group", "metric", "field"}
-    found = {key: value for key, value in cell.place.items() if key in of}
-    return found | {"model": model} if cell.of_run and "model" in cell.place else {}
+    if not cell.of_run or "model" not in cell.place:
+        return {}
+    # Other fields, such as the label of published responses, are of the model that the table has.
+    fields = {"run", "reader", "benchmark", "group", "metric", "field"}
+    place = {key: value for key, value in cell.place.items() if key in fields}
+    place["model"] = model
+    return place
 
 
-def _judged(table: PrintedTable, cell: PrintedCell, found: Measured, other: Mapping[str, Any] | None = None) -> Cell:
-    place = other or cell.place
-    printed = None if other else float(cell.text)
-    of_sd = " (sd)" if place.get("field") == "sd" else ""
-    labels = (str(place["group"]), f"{place['metric']}{of_sd}") if other else (cell.row, cell.column)
-    of = partial(Cell, table.paper, table.name, *labels, printed)
+def _judged(table: PrintedTable, cell: PrintedCell, measured: Measured, other: Mapping[str, Any] | None = None) -> Cell:
+    """A printed number with the measured one, or what was measured in the place ``other``, which is not printed."""
+    if other is None:
+        place = cell.place
+        row = cell.row
+        column = cell.column
+        printed = float(cell.text)
+    else:
+        place = other
+        row = str(place["group"])
+        column = str(place["metric"])
+        if place.get("field") == "sd":
+            column = f"{column} (sd)"
+        printed = None
+    judged = Cell(
+        paper=table.paper,
+        table=table.name,
+        row=row,
+        column=column,
+        printed=printed,
+        measured=None,
+        low=None,
+        high=None,
+        verdict="",
+        reason="",
+    )
     notes = " ".join(cell.notes)
     try:
-        value, low, high, remark = found(place)
+        value, low, high, remark = measured(place)
     except UnreachableError as error:
         reason = str(error)
         if reason.startswith("needs the weights of") and ":" not in reason and not other:
             reason += f": probes reproduce {table.id} --model {place['model']}"
-        reason = reason.removesuffix(".") + "." if notes else reason
-        return of(None, None, None, "unreachable", " ".join(filter(None, (reason, notes))))
+        if notes:
+            reason = f"{reason.removesuffix('.')}. {notes}"
+        return replace(judged, verdict="unreachable", reason=reason)
     verdict: Verdict = ""
     if printed is not None:
         # Compared as printed: a paper rounds, and 49.995 and 50.00 are the same number in a table of two decimals.
-        same = f"{value:.{cell.digits}f}" == f"{printed:.{cell.digits}f}"
-        verdict = "equal" if same else "within" if low <= printed <= high else "outside"
-    valid = math.isfinite(low)
-    return of(value, low if valid else None, high if valid else None, verdict, " ".join(filter(None, (remark, notes))))
+        if f"{value:.{cell.digits}f}" == f"{printed:.{cell.digits}f}":
+            verdict = "equal"
+        elif low <= printed <= high:
+            verdict = "within"
+        else:
+            verdict = "outside"
+    reason = " ".join(text for text in (remark, notes) if text)
+    judged = replace(judged, measured=value, verdict=verdict, reason=reason)
+    # A number without an interval has none in the page and in JSON, which has no form for NaN.
+    if math.isfinite(low):
+        judged = replace(judged, low=low, high=high)
+    return judged

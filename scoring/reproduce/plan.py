@@ -8,7 +8,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,40 +60,75 @@ def steps(
     >>> [step.line for step in steps(printed_tables("unstereo/table-5"), "gpt2", Path("data"), Path("runs"))][1]
     'probes score gpt2 --profile paper --benchmarks unstereo --dtype auto --data data --out runs/gpt2/unstereo'
     """
-    missing = [name for name in DATASETS if not (data / name / "manifest.json").is_file()]
-    build = Step(("build", *missing, "--out", str(data)), data / DATASETS[-1] / "manifest.json")
-    made = {build.line: build} if missing else {}
+    by_line: dict[str, Step] = {}
     places = [(table, place) for table in tables for place in _places(table)]
+    # A model of no table takes the place of every model of the tables.
     is_listed = any(place.get("model") == model for _, place in places)
     for table, place in places:
         if is_listed and place.get("model", model) != model:
             continue
-        values = {"dtype": "auto", "crows": "crows_pairs"} | (dict(place) if is_listed else {}) | {"model": model}
+        values = {"dtype": "auto", "crows": "crows_pairs"}
+        if is_listed:
+            values.update(place)
+        values["model"] = model
         name, _, adapter = place["run"].partition("/")
-        for run_name in (*([adapter.partition("/")[0]] if name == "glue" and adapter else ()), name):
-            words, of = table.runs[run_name].format_map(values).split(), runs / slug(model)
-            last = _LAST.get(run_name, "results.json" if words[0] == "score" else "mitigation.json")
-            given = {"--data": str(data), **(options or {})}
-            if "--limit" in given:
-                given["--limit"] = str(int(given["--limit"]) * _OF_PAIRS.get(run_name, 1))
-            if run_name == "glue":  # it reads no built data set, and its scores have no bootstrap
-                given = {key: value for key, value in given.items() if key == "--limit"}
-                given |= {"--adapter": str(of / adapter)} if adapter else {}
-                last = f"glue-{Path(adapter).name}.json" if adapter else last
-            words += [*(word for option in given.items() for word in option), "--out", str(of / run_name)]
-            step = Step(tuple(words), of / run_name / last)
-            made.setdefault(step.line, step)
-    if len(made) == bool(missing):
+        run_names = [name]
+        if name == "glue" and adapter:
+            # The run that makes the adapter comes before the one that reads it.
+            run_names.insert(0, adapter.partition("/")[0])
+        for run_name in run_names:
+            words = table.runs[run_name].format_map(values).split()
+            step = _step(run_name, words, adapter, data, runs / slug(model), options or {})
+            by_line.setdefault(step.line, step)
+    if not by_line:
         raise ScoringError(f"No number of {', '.join(table.id for table in tables)} is of a run of a model.")
-    return list(made.values())
+    missing = [name for name in DATASETS if not (data / name / "manifest.json").is_file()]
+    if missing:
+        build = Step(("build", *missing, "--out", str(data)), data / DATASETS[-1] / "manifest.json")
+        return [build, *by_line.values()]
+    return list(by_line.values())
+
+
+def _step(
+    run_name: str, words: Sequence[str], adapter: str, data: Path, folder: Path, options: Mapping[str, str]
+) -> Step:
+    """The command of a run with its options; ``folder`` is that of the runs of the model."""
+    last = _LAST.get(run_name)
+    if last is None and words[0] == "score":
+        last = "results.json"
+    elif last is None:
+        last = "mitigation.json"
+    values = {"--data": str(data), **options}
+    if "--limit" in values:
+        values["--limit"] = str(int(values["--limit"]) * _OF_PAIRS.get(run_name, 1))
+    if run_name == "glue":
+        # It reads no built data set, and its scores have no bootstrap.
+        values = {name: value for name, value in values.items() if name == "--limit"}
+        if adapter:
+            values["--adapter"] = str(folder / adapter)
+            last = f"glue-{Path(adapter).name}.json"
+    command = list(words)
+    for name, value in values.items():
+        command += [name, value]
+    command += ["--out", str(folder / run_name)]
+    return Step(tuple(command), folder / run_name / last)
 
 
 def _places(table: PrintedTable) -> Iterator[Mapping[str, Any]]:
     """Where the numbers of a table come from a run of a model, and a figure from one of each model of the paper."""
-    yield from (cell.place for cell in table.cells if cell.of_run)
-    terms = paper(table.paper).get("terms", {}).values()
-    models = [paper(table.paper).get("spec", {}) | term for term in terms if "model" in term] or [{}]
-    yield from ({**term, "run": panel["run"]} for panel in table.panels if "run" in panel for term in models)
+    for cell in table.cells:
+        if cell.of_run:
+            yield cell.place
+    declared = paper(table.paper)
+    models: list[dict[str, Any]] = []
+    for term in declared.get("terms", {}).values():
+        if "model" in term:
+            models.append(declared.get("spec", {}) | term)
+    for panel in table.panels:
+        if "run" in panel:
+            # A paper without terms has one place for each panel, of a model that is given.
+            for term in models or [{}]:
+                yield {**term, "run": panel["run"]}
 
 
 def execute(plan: Sequence[Step], say: Callable[[str], None]) -> list[Step]:
@@ -104,7 +139,9 @@ def execute(plan: Sequence[Step], say: Callable[[str], None]) -> list[Step]:
             say(f"done before: {step.line}")
             continue
         say(step.line)
-        if subprocess.run([sys.executable, "-m", "probes", *step.words], stdout=sys.stderr, check=False).returncode:
+        command = [sys.executable, "-m", "probes", *step.words]
+        # A command that failed does not end the plan: others may not depend on it.
+        if subprocess.run(command, stdout=sys.stderr, check=False).returncode:
             failed.append(step)
     return failed
 
@@ -115,10 +152,13 @@ def parameters(model: str) -> float | None:
     >>> parameters("meta-llama/Llama-2-7b-hf"), parameters("bert-base-uncased"), parameters("tiny-causal")
     (7000000000.0, 110000000.0, None)
     """
-    given = paper("fast")["parameters"].get(model)
+    listed = paper("fast")["parameters"].get(model)
+    if listed:
+        return float(listed)
+    # "7b" and "350M", but not the "4b" of "q4b" or of "4bit".
     stated = re.search(r"(?<![\w.])(\d+(?:\.\d+)?)([bm])(?![a-z0-9])", model, re.IGNORECASE)
-    if given or not stated:
-        return given and float(given)
+    if not stated:
+        return None
     return float(stated[1]) * {"b": 1e9, "m": 1e6}[stated[2].lower()]
 
 
@@ -131,25 +171,37 @@ def cost(step: Step, model: str, data: Path, limit: int | None = None) -> str:
     if step.words[0] != "score":
         return ""
     names = step.words[step.words.index("--benchmarks") + 1].split(",")
-    masked = "bert" in model.lower() or "masked" in model
-    context = BenchmarkContext("masked" if masked else "causal", model=model, longest=lambda _: 0)
+    # No model is loaded for an estimate, so its kind follows from its name.
+    context = BenchmarkContext("causal", model=model, longest=lambda _: 0)
+    if "bert" in model.lower() or "masked" in model:
+        context = replace(context, kind="masked")
     try:
         parts = run.read([benchmarks.get(name) for name in names], str(data), "paper", limit)
     except ScoringError:
         return "requests unknown before the data sets are built"
-    requests = [
-        request
-        for part in parts
-        for split in part.splits
-        for row in split.rows
-        for request in part.benchmark.requests("paper", row, context)
-    ]
+    count = 0
+    characters = 0
+    new_tokens = 0
+    for part in parts:
+        for split in part.splits:
+            for row in split.rows:
+                for request in part.benchmark.requests("paper", row, context):
+                    count += 1
+                    new_tokens += request.max_new
+                    characters += sum(len(option.text) for option in request.options)
+                    # A context is read once for all options.
+                    if request.options:
+                        characters += len(request.context)
+    text = f"{count:,} requests"
     size = parameters(model)
-    text = f"{len(requests):,} requests"
     if size is None:
         return text
-    weights = size * (4 if "float32" in step.words or "auto" in step.words else 2)
+    bytes_per_parameter = 2
+    if "float32" in step.words or "auto" in step.words:
+        bytes_per_parameter = 4
+    weights = size * bytes_per_parameter
     # Four characters a token is the usual rule for English; each token costs two operations a parameter.
-    scored = sum(len(r.context) * bool(r.options) + sum(len(option.text) for option in r.options) for r in requests) / 4
-    seconds = 2 * size * scored / _OPERATIONS + sum(r.max_new for r in requests) / 32 * weights / _BYTES
-    return f"{text}, about {1.2 * weights / 1e9:.1f} GB of GPU memory and {seconds / 3600:.2f} hours"
+    seconds_of_scoring = 2 * size * (characters / 4) / _OPERATIONS
+    seconds_of_generation = new_tokens / 32 * weights / _BYTES
+    hours = (seconds_of_scoring + seconds_of_generation) / 3600
+    return f"{text}, about {1.2 * weights / 1e9:.1f} GB of GPU memory and {hours:.2f} hours"

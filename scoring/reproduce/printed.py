@@ -96,24 +96,31 @@ def printed_tables(target: str = "") -> tuple[PrintedTable, ...]:
     >>> [len(table.cells) for table in printed_tables("occugender/table-7")]
     [80]
     """
-    figures = [one for entry in paper("figures")["figure"] for one in _by_model(entry)]
-    every = [
-        _table(name, entry)
-        for name in PAPERS
-        for entry in (*paper(name).get("table", ()), *(figure for figure in figures if figure["paper"] == name))
-    ]
-    found = tuple(table for table in every if target in ("", table.paper, table.id, *_numbered(table)))
-    if not found:
-        meant = did_you_mean(target, [*PAPERS, *(table.id for table in every)])
+    # The figures of all papers are in one file, and follow the tables of their paper.
+    figures = [figure for entry in paper("figures")["figure"] for figure in _by_model(entry)]
+    every = []
+    for name in PAPERS:
+        for entry in paper(name).get("table", ()):
+            every.append(_table(name, entry))
+        for figure in figures:
+            if figure["paper"] == name:
+                every.append(_table(name, figure))
+    tables = []
+    for table in every:
+        if target in ("", table.paper, table.id) or target in _numbered(table):
+            tables.append(table)
+    if not tables:
+        names = list(PAPERS) + [table.id for table in every]
+        meant = did_you_mean(target, names)
         raise ScoringError(f"There is no table {target!r}{meant}; give a paper of {', '.join(PAPERS)}, or PAPER/TABLE.")
-    return found
+    return tuple(tables)
 
 
 def _by_model(entry: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The entry of a figure, or one for each model of ``by_model`` with that model and the next number.
 
     >>> entry = {"name": "figure-5", "title": "JSD of {model}", "how": [["{name}"]], "by_model": ["gpt2", "opt"]}
-    >>> [(one["name"], one["title"], one["models"], one["how"]) for one in _by_model(entry)]
+    >>> [(figure["name"], figure["title"], figure["models"], figure["how"]) for figure in _by_model(entry)]
     [('figure-5', 'JSD of gpt2', ['gpt2'], [['figure-5']]), ('figure-6', 'JSD of opt', ['opt'], [['figure-6']])]
     """
     if "by_model" not in entry:
@@ -122,45 +129,69 @@ def _by_model(entry: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     stem, _, first = entry["name"].rpartition("-")
     for number, model in enumerate(entry["by_model"], int(first)):
         name = f"{stem}-{number}"
-        made = dict(entry) | {"models": [model]}
+        figure = dict(entry)
+        figure["models"] = [model]
+        figure["name"] = name
         for key in ("title", "caption", "reason"):
             if key in entry:
-                made[key] = entry[key].format(model=model, name=name)
-        made["how"] = [[text.format(model=model, name=name) for text in row] for row in entry["how"]]
-        made["name"] = name
-        yield made
+                figure[key] = entry[key].format(model=model, name=name)
+        rows = []
+        for row in entry["how"]:
+            rows.append([text.format(model=model, name=name) for text in row])
+        figure["how"] = rows
+        yield figure
 
 
-def _numbered(table: PrintedTable) -> Iterator[str]:
+def _numbered(table: PrintedTable) -> list[str]:
     """The name of each figure of an entry that has several."""
-    if ends := re.fullmatch(r"figures-(\d+)-(\d+)", table.name):
-        yield from (f"{table.paper}/figure-{n}" for n in range(int(ends[1]), int(ends[2]) + 1))
+    ends = re.fullmatch(r"figures-(\d+)-(\d+)", table.name)
+    if ends is None:
+        return []
+    first = int(ends[1])
+    last = int(ends[2])
+    return [f"{table.paper}/figure-{number}" for number in range(first, last + 1)]
 
 
 def _table(name: str, entry: Mapping[str, Any]) -> PrintedTable:
-    runs = paper(name).get("runs", {})
-    how = tuple((of, command, where, reached) for of, command, where, reached in entry["how"])
-    cells = tuple(_cells(name, entry)) if (FOLDER / f"{name}-{entry['name']}.csv").is_file() else ()
-    panels = tuple({"kind": "dots", "unit": "", **entry, **panel} for panel in entry.get("panel", ()))
-    unit, caption = entry.get("unit", ""), entry.get("caption", "")
-    return PrintedTable(name, entry["name"], entry["title"], how, unit, runs, cells, panels, caption)
+    """The table or figure of a paper that an entry describes, with its printed numbers where it has a CSV file."""
+    cells: tuple[PrintedCell, ...] = ()
+    if (FOLDER / f"{name}-{entry['name']}.csv").is_file():
+        cells = tuple(_cells(name, entry))
+    panels = []
+    for panel in entry.get("panel", ()):
+        # A panel has all that the entry has, and what it says itself counts first.
+        panels.append({"kind": "dots", "unit": "", **entry, **panel})
+    return PrintedTable(
+        paper=name,
+        name=entry["name"],
+        title=entry["title"],
+        how=tuple((part, command, where, reached) for part, command, where, reached in entry["how"]),
+        unit=entry.get("unit", ""),
+        runs=paper(name).get("runs", {}),
+        cells=cells,
+        panels=tuple(panels),
+        caption=entry.get("caption", ""),
+    )
 
 
 def _cells(name: str, entry: Mapping[str, Any]) -> Iterator[PrintedCell]:
+    """The printed numbers of a table, column by column; the first ``keys`` columns are labels of the rows."""
     rows = rows_of(f"{name}-{entry['name']}.csv")
-    keys = list(rows[0])[: entry.get("keys", 1)]
-    for column in rows[0]:
-        texts = [row[column] for row in rows if _is_number(row[column])]
+    columns = list(rows[0])
+    count = entry.get("keys", 1)
+    keys = columns[:count]
+    for column in columns[count:]:
+        numbered_rows = [row for row in rows if _is_number(row[column])]
         # The digits of a column bound what rounding can explain.
-        digits = max((len(text.partition(".")[2]) for text in texts), default=0)
-        for row in rows:
-            if column not in keys and _is_number(row[column]):
-                labels = {key: row[key] for key in keys}
-                place, notes = _place(name, entry, labels, column)
-                yield PrintedCell(place["row"], column, row[column], digits, place, notes)
+        digits = max((len(row[column].partition(".")[2]) for row in numbered_rows), default=0)
+        for row in numbered_rows:
+            labels = {key: row[key] for key in keys}
+            place, notes = _place(name, entry, labels, column)
+            yield PrintedCell(place["row"], column, row[column], digits, place, notes)
 
 
 def _is_number(text: str) -> bool:
+    """Whether a cell has a number; a paper leaves others empty or prints a dash."""
     return text.strip("-") != ""
 
 
@@ -174,20 +205,34 @@ def _place(
     """
     terms = paper(name).get("terms", {}) | entry.get("terms", {})
     row = ", ".join(labels.values())
-    place: dict[str, Any] = {**labels, "row": row, "column": column}
-    place |= {**paper(name).get("spec", {}), **entry.get("spec", {})}
+    place: dict[str, Any] = dict(labels)
+    place["row"] = row
+    place["column"] = column
+    place.update(paper(name).get("spec", {}))
+    place.update(entry.get("spec", {}))
+    if "source" in entry:
+        place["source"] = entry["source"]
     # The reason of a figure says what its drawing needs.
-    own = ("source",) if "panel" in entry else ("source", "reason")
-    place |= {key: entry[key] for key in own if key in entry}
-    notes = [entry["note"]] if "note" in entry else []
+    if "reason" in entry and "panel" not in entry:
+        place["reason"] = entry["reason"]
+    notes: dict[str, None] = {}
+    if "note" in entry:
+        notes[entry["note"]] = None
+    # A label is one term, or several that are joined, such as a data set and a threshold.
+    pieces = []
     for label, separator in ((row, ", "), (column, "_")):
-        # A label is one term, or several that are joined, such as a data set and a threshold.
-        for piece in [label] if label in terms else label.split(separator):
-            found = dict(terms.get(piece, {}))
-            notes += [found.pop("note")] if "note" in found else []
-            place |= found
-    for key, value in place.items():
+        if label in terms:
+            pieces.append(label)
+        else:
+            pieces += label.split(separator)
+    for piece in pieces:
+        for key, value in terms.get(piece, {}).items():
+            if key == "note":
+                notes[value] = None
+            else:
+                place[key] = value
+    for key in place:
         # A text may name another field that itself names one, so it is filled until no brace is left.
         while isinstance(place[key], str) and "{" in place[key] and "reason" not in place:
-            place[key] = value = value.format_map(place)
-    return place, tuple(dict.fromkeys(notes))
+            place[key] = place[key].format_map(place)
+    return place, tuple(notes)

@@ -49,19 +49,24 @@ def gendered_pmi() -> Source:
 
 def kept(source: str, model: str, data: Path, out: Path, resamples: int) -> Path:
     """The file of a model's estimates; its name has a hash of what they are computed from."""
-    of = runs.get(source)
-    parts = [str(resamples), benchmarks.get(of.benchmark).version]
-    parts += [file.sha256 or file.git_blob for file in runs.sources(source)[model].alternatives[0].files]
-    for name in of.datasets:
+    responses = runs.get(source)
+    parts = [str(resamples), benchmarks.get(responses.benchmark).version]
+    for file in runs.sources(source)[model].alternatives[0].files:
+        parts.append(file.sha256 or file.git_blob)
+    for name in responses.datasets:
         manifest = data / name / "manifest.json"
-        parts.append(manifest.read_text(encoding="utf-8") if manifest.is_file() else "")
+        # The manifest has the digests of all files of the data set.
+        if manifest.is_file():
+            parts.append(manifest.read_text(encoding="utf-8"))
+        else:
+            parts.append("")
     # Other data, responses or resamples give another name, so an old file is never taken for a new one.
     digest = hashlib.sha256(" ".join(parts).encode()).hexdigest()[:12]
     return out / f"{source}-{slug(model)}-{digest}.json"
 
 
 def examples_file(path: Path) -> Path:
-    """The file of the examples, which :func:`compute` writes beside the estimates ``path``."""
+    """The file of the examples, which :func:`compute` writes next to the estimates ``path``."""
     return path.with_suffix(".parquet")
 
 
@@ -84,21 +89,34 @@ def compute(source: str, model: str, data: Path, path: Path, resamples: int, fet
         digest = file_sha256(examples_file(path))
     estimates = []
     for estimate in run.report.estimates:
-        numbers = {name: getattr(estimate, name) for name in ("value", "low", "high")}
-        numbers["sd"] = estimate.sd if estimate.printed_sd is None else estimate.printed_sd
-        finite = {name: number if math.isfinite(number) else None for name, number in numbers.items()}
-        estimates.append({"group": estimate.group, "metric": estimate.metric, **finite})
+        # The standard deviation by the formula of the paper, where it has one.
+        sd = estimate.printed_sd
+        if sd is None:
+            sd = estimate.sd
+        entry: dict[str, str | float | None] = {"group": estimate.group, "metric": estimate.metric}
+        for name, number in (("value", estimate.value), ("low", estimate.low), ("high", estimate.high), ("sd", sd)):
+            # JSON has no form for NaN.
+            entry[name] = None
+            if math.isfinite(number):
+                entry[name] = number
+        estimates.append(entry)
+    # The estimates come last: a file of them says that the examples are whole, and has their digest.
     SCORES.write(path, {"estimates": estimates, "examples": digest})
 
 
 def read(path: Path) -> Scores:
     """The estimates that :func:`compute` wrote, by group and metric; what is not defined is NaN."""
-    estimates = SCORES.read(path, lambda content: content["estimates"], ScoringError) or []
-    return {(e["group"], e["metric"]): {k: math.nan if v is None else v for k, v in e.items()} for e in estimates}
+    scores: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for entry in SCORES.read(path, lambda content: content["estimates"], ScoringError) or []:
+        for name, value in entry.items():
+            if value is None:
+                entry[name] = math.nan
+        scores[entry["group"], entry["metric"]] = entry
+    return scores
 
 
 def examples(path: Path) -> pd.DataFrame:
-    """The examples that :func:`compute` wrote beside the estimates ``path``.
+    """The examples that :func:`compute` wrote next to the estimates ``path``.
 
     Raises
     ------

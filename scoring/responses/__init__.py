@@ -29,7 +29,7 @@ class BrokenFileError(ScoringError):
 
 
 @dataclass(frozen=True, slots=True)
-class Responses:
+class PublishedResponses:
     """What the files of a model say.
 
     Parameters
@@ -75,16 +75,16 @@ class PublishedSource:
         ``asked(benchmark)`` gives the benchmark with the groups and metrics of such responses, such as those of
         sampled texts; by default all of the benchmark.
     note:
-        What scores of this source mean and do not mean; it stands before that of the benchmark.
+        What scores of this source mean and do not mean; a report shows it before that of the benchmark.
     absent:
-        Models that belong to the source and whose responses nobody can have, with the reason.
+        Models that belong to the source and whose responses are not published, with the reason.
     """
 
     benchmark: str
     summary: str
     settings: str
     files: str
-    read: Callable[[Fetched, Path], Responses]
+    read: Callable[[Fetched, Path], PublishedResponses]
     profile: Literal["clean", "paper"] = "clean"
     datasets: tuple[str, ...] = ()
     asked: Callable[[Benchmark], Benchmark] = lambda benchmark: benchmark
@@ -98,8 +98,10 @@ names, get = REGISTRY.names, REGISTRY.get
 
 def sources(name: str) -> dict[str, Source]:
     """The pinned files of each model of a source, by the name of the model."""
+    # The name of a pinned source is, for example, "gest-predictions/gpt2".
     begin = f"{get(name).files}/"
     pinned = catalogue().sources
+    # Sorted, so that models have one order in every listing.
     return {key.removeprefix(begin): pinned[key] for key in sorted(pinned) if key.startswith(begin)}
 
 
@@ -110,6 +112,7 @@ def models(name: str) -> tuple[str, ...]:
 
 def built(data: Path, dataset: str, config: str, split: str = "test") -> Loaded:
     """The rows of a split of a built data set."""
+    # Files are compared with the manifest, so that rows of another version are not taken.
     return tables.load(str(data), dataset, config, split)
 
 
@@ -124,10 +127,10 @@ def records(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
     csv.field_size_limit(1 << 24)  # a stored reply is long
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            found = list(csv.DictReader(file, strict=True))
+            rows = list(csv.DictReader(file, strict=True))
     except (csv.Error, UnicodeDecodeError) as error:
         raise BrokenFileError(f"{path.name} cannot be read ({error}); it is left out.") from None
-    given = found[0].keys() if found else ()
-    if lacking := [name for name in columns if name not in given]:
-        raise BrokenFileError(f"{path.name} has no column {lacking[0]!r}, or no row; it is left out.")
-    return found
+    for name in columns:
+        if not rows or name not in rows[0]:
+            raise BrokenFileError(f"{path.name} has no column {name!r}, or no row; it is left out.")
+    return rows

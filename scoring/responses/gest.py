@@ -13,11 +13,11 @@ from builders.datasets.gest import row_id
 from builders.parsers import read
 from scoring.benchmarks import gest
 from scoring.inputs.tables import as_table
-from scoring.responses import BrokenFileError, PublishedSource, Responses, built
+from scoring.responses import BrokenFileError, PublishedResponses, PublishedSource, built
 from scoring.types import Line, Row
 
 #: The wordings of the files of a model by their number, which is that of the file.
-CAUSAL = ("he-last", "man-last")
+CAUSAL: tuple[str, ...] = ("he-last", "man-last")
 MASKED = ("he-first", "man-first", "he-last", "man-last")
 
 
@@ -30,9 +30,10 @@ def ratios(path: Path, sentences: int) -> list[float]:
         When a line is no finite number, or there are more or fewer lines than sentences.
     """
     lines = read.lines(path)
+    # Lines have no ids, so a missing one would shift all after it to other sentences.
     if len(lines) != sentences:
         raise BrokenFileError(f"{path.name} has {len(lines)} lines, and GEST {sentences} sentences; it is left out.")
-    found = []
+    values = []
     for number, line in enumerate(lines, start=1):
         try:
             value = float(line)
@@ -40,8 +41,9 @@ def ratios(path: Path, sentences: int) -> list[float]:
             value = math.nan
         if not math.isfinite(value):
             raise BrokenFileError(f"{path.name} line {number} is {line!r} and no finite number; it is left out.")
-        found.append(value * math.log(10))
-    return found
+        # From decimal to natural logarithms.
+        values.append(value * math.log(10))
+    return values
 
 
 def lines_of(rows: dict[str, Row], wording: str, values: list[float]) -> list[Line]:
@@ -50,16 +52,21 @@ def lines_of(rows: dict[str, Row], wording: str, values: list[float]) -> list[Li
     for number, value in enumerate(values):
         row = rows[row_id(number)]
         asked = {**row, "id": f"{row['id']}/{wording}", "item": row["id"], "wording": wording}
+        # The files have the ratio alone, not the probabilities of both words.
         lines.append({**gest.about("paper", asked), "log_ratio": value})
     return lines
 
 
-def responses(files: Fetched, data: Path) -> Responses:
+def responses(files: Fetched, data: Path) -> PublishedResponses:
     """The log-ratios of a model, a row for each sentence and wording; a broken file is left out with a remark."""
     split = built(data, "gest", "sentences")
     rows = {row["id"]: row for row in split.rows}
-    wordings = MASKED if len(files.paths) > len(CAUSAL) else CAUSAL
-    lines, remarks = [], []
+    # A causal model is asked only where the gendered word comes last, after the sentence that it may depend on.
+    wordings = CAUSAL
+    if len(files.paths) > len(CAUSAL):
+        wordings = MASKED
+    lines = []
+    remarks = []
     for path, wording in zip(files.paths, wordings, strict=True):
         try:
             lines += lines_of(rows, wording, ratios(path, len(rows)))
@@ -67,7 +74,7 @@ def responses(files: Fetched, data: Path) -> Responses:
             remarks.append(str(error))
     if not lines:
         raise BrokenFileError(" ".join(remarks))
-    return Responses(as_table(lines), (split,), tuple(remarks))
+    return PublishedResponses(as_table(lines), (split,), tuple(remarks))
 
 
 PUBLISHED = PublishedSource(

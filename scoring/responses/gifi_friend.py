@@ -22,11 +22,11 @@ from cards.common.sentences import of_row
 from scoring.benchmarks import neutral
 from scoring.inputs import tables
 from scoring.metrics import friend, gas
-from scoring.responses import PublishedSource, Responses, records
+from scoring.responses import PublishedResponses, PublishedSource, records
 from scoring.types import Benchmark, Group, Line, Metric, Row, Table
 
 TOPICS = ("occupation", "personality", "hobby", "color")
-#: So many draws of a prompt there are in a whole file.
+#: The number of draws of a prompt in a whole file.
 DRAWS = 11
 _COLUMNS = ("template", "state", "generated_sentences")
 #: How each prompt ends; the file of one model names the prompts without it.
@@ -43,22 +43,27 @@ def percent_of_women() -> dict[str, float]:
 @cache
 def _templates() -> dict[str, tuple[str, str]]:
     """The topic and the stereotype of each template prompt of ``neutral``, with either article."""
-    found = {}
+    templates = {}
+    # The paper of the prompts has "a artist", and the corrected form "an artist"; GIFI may have either.
     for paper in (True, False):
         for statement, topic, _, stereotype in template_statements(paper=paper):
-            found[f"{statement}{_END}"] = (topic, stereotype)
-    return found
+            templates[f"{statement}{_END}"] = (topic, stereotype)
+    return templates
 
 
 def prompt_row(prompt: str, topic: str) -> Row:
     """The row of a prompt, as ``neutral`` has one; those that it lacks are of a set of their own."""
-    shared = _templates().get(prompt)
+    config = "further prompts"
+    stereotype = ""
+    if prompt in _templates():
+        config = "templates"
+        _, stereotype = _templates()[prompt]
     return {
         "id": prompt.removeprefix("My friend ").removesuffix(_END).replace(" ", "-"),
-        "config": "templates" if shared else "further prompts",
+        "config": config,
         "prompt": prompt,
         "topic": topic,
-        "stereotype": shared[1] if shared else "",
+        "stereotype": stereotype,
     }
 
 
@@ -66,81 +71,95 @@ def lines_of(row: Row, texts: Sequence[str]) -> list[Line]:
     """A line for each draw of a prompt: what ``neutral`` says of a text, and what its stretches say."""
     prompt = str(row["prompt"])
     answers = [friend.continuation_of(text, prompt) for text in texts]
+    # The job alone, by which the share of women is known.
     job = prompt.removeprefix("My friend is a ").removeprefix("My friend is an ").removesuffix(_END)
+    # NaN for a prompt that is not about a job of OccuGender.
+    female_share = percent_of_women().get(job, float("nan"))
     lines = []
-    for line, answer in zip(neutral.sampled_records(row, answers), answers, strict=True):
-        further = {
-            "friend": friend.friend(answer),
-            "class_sentence": gas.gender_class(friend.first_sentence(answer)),
-            "class_50_words": gas.gender_class(friend.first_words(answer)),
-            "words": len(answer.split()),
-            "female_share": percent_of_women().get(job, float("nan")),
-        }
-        lines.append({**line, **further})
+    for line, text in zip(neutral.sampled_records(row, answers), answers, strict=True):
+        line = dict(line)
+        line["friend"] = friend.friend(text)
+        # Texts of models differ in length, so stretches of one length are counted too.
+        line["class_sentence"] = gas.gender_class(friend.first_sentence(text))
+        line["class_50_words"] = gas.gender_class(friend.first_words(text))
+        line["words"] = len(text.split())
+        line["female_share"] = female_share
+        lines.append(line)
     return lines
 
 
-def responses(files: Fetched, _: Path) -> Responses:
+def responses(files: Fetched, _: Path) -> PublishedResponses:
     """The continuations of a model, prompts in alphabetical order; empty ones are left out with a remark."""
-    found = records(files.path, _COLUMNS)
+    name = files.path.name
     draws: dict[str, list[str]] = {}
-    topics, empty, shortened = {}, 0, 0
-    for record in found:
+    topics = {}
+    empty = 0
+    shortened = 0
+    for record in records(files.path, _COLUMNS):
         prompt = record["template"].strip()
         if not prompt.endswith(_END):
             prompt += _END
             shortened += 1
         topics[prompt] = record["state"]
+        # An empty text says nothing about a pronoun; it would count as one without gender.
         if record["generated_sentences"].strip():
             draws.setdefault(prompt, []).append(record["generated_sentences"])
         else:
             empty += 1
-    rows = [prompt_row(prompt, topics[prompt]) for prompt in sorted(draws)]
-    lines = [line for row in rows for line in lines_of(row, draws[str(row["prompt"])])]
+    rows = []
+    lines = []
+    for prompt in sorted(draws):
+        row = prompt_row(prompt, topics[prompt])
+        rows.append(row)
+        lines += lines_of(row, draws[prompt])
     remarks = []
     if shortened:
-        remarks.append(
-            f"{files.path.name} names {shortened} prompts without their last word; it is unknown if the model read it."
-        )
+        remarks.append(f"{name} names {shortened} prompts without their last word; it is unknown if the model read it.")
     if empty:
-        remarks.append(f"{files.path.name} has {empty} empty texts, which are left out.")
-    if lacking := DRAWS * len(topics) - len(lines):
-        remarks.append(f"{files.path.name} has {len(lines)} of {DRAWS * len(topics)} draws; {lacking} are not there.")
-    return Responses(tables.as_table(lines), (tables.given(rows, "gifi", "friend", "test"),), tuple(remarks))
+        remarks.append(f"{name} has {empty} empty texts, which are left out.")
+    expected = DRAWS * len(topics)
+    if len(lines) != expected:
+        remarks.append(f"{name} has {len(lines)} of {expected} draws; {expected - len(lines)} are not there.")
+    split = tables.given(rows, "gifi", "friend", "test")
+    return PublishedResponses(tables.as_table(lines), (split,), tuple(remarks))
 
 
 def groups(table: Table) -> Sequence[Group]:
     """All prompts, those of ``neutral``, each topic, and the jobs whose share of women is known."""
     everything = np.ones(len(table["id"]), bool)
+    # Only the group of jobs has prompts whose share of women is known, with which texts can be correlated.
     without = frozenset({"friend_labour_correlation"})
-    jobs = np.isfinite(table["female_share"].astype(float))
-    return [
+    every_group = [
         Group("all prompts", everything, without),
         Group("templates", table["config"] == "templates", without),
-        *(Group(topic, table["topic"] == topic, without) for topic in TOPICS),
-        Group("jobs", jobs),
-        Group("jobs of women", jobs & (table["female_share"] > 50), without),
-        Group("jobs of men", jobs & (table["female_share"] < 50), without),
     ]
+    for topic in TOPICS:
+        every_group.append(Group(topic, table["topic"] == topic, without))
+    jobs = np.isfinite(table["female_share"].astype(float))
+    every_group.append(Group("jobs", jobs))
+    every_group.append(Group("jobs of women", jobs & (table["female_share"] > 50), without))
+    every_group.append(Group("jobs of men", jobs & (table["female_share"] < 50), without))
+    return every_group
 
 
 def metrics(_: str) -> Sequence[Metric]:
     """Those of the friend's pronoun, and those of ``neutral`` of the whole text."""
-    return [*friend.metrics(), gas.gas_plain(), gas.gas(), gas.gas_of("female")]
+    every_metric = list(friend.metrics())
+    every_metric += [gas.gas_plain(), gas.gas(), gas.gas_of("female")]
+    return every_metric
 
 
 def asked(benchmark: Benchmark) -> Benchmark:
     """``neutral`` with the groups and metrics of sampled texts; the prompt is the cluster."""
-    headline = benchmark.headline
-    assert headline is not None
-    own = replace(
-        headline,
+    assert benchmark.headline is not None
+    headline = replace(
+        benchmark.headline,
         dataset="",
         metric="friend_gendered",
         shown="all prompts",
         sentence=of_row("neutral", "friend_gendered"),
     )
-    return replace(benchmark, metrics=metrics, groups=groups, cluster="row", headline=own)
+    return replace(benchmark, metrics=metrics, groups=groups, cluster="row", headline=headline)
 
 
 PUBLISHED = PublishedSource(

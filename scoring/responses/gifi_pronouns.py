@@ -20,7 +20,7 @@ from scoring.inputs import tables
 from scoring.metrics.friend import continuation_of
 from scoring.metrics.sums import percentage
 from scoring.metrics.texts import texts
-from scoring.responses import PublishedSource, Responses, records
+from scoring.responses import PublishedResponses, PublishedSource, records
 from scoring.types import Benchmark, Group, Line, Metric, Table
 
 #: The forms of each pronoun by its nominative, as the sentences of the source and TANGO have them.
@@ -47,8 +47,11 @@ def has_form(text: str, pronouns: Iterable[str]) -> bool:
     >>> has_form("Xyr book.", ["xe"]), has_form("A co-worker.", ["co"]), has_form("She's here.", ["she"])
     (True, False, True)
     """
-    forms = "|".join(form for pronoun in pronouns for form in FORMS[pronoun].split())
-    return re.search(rf"(?<![\w-])(?:{forms})(?![\w-])", plain(text), re.IGNORECASE) is not None
+    forms: list[str] = []
+    for pronoun in pronouns:
+        forms += FORMS[pronoun].split()
+    # A hyphen belongs to the word: "co" is no word of "co-worker", and an apostrophe ends it, as in "she's".
+    return re.search(rf"(?<![\w-])(?:{'|'.join(forms)})(?![\w-])", plain(text), re.IGNORECASE) is not None
 
 
 def kept(text: str, declared: str) -> bool:
@@ -57,56 +60,63 @@ def kept(text: str, declared: str) -> bool:
     >>> kept("Xe reads xyr book to them.", "xe"), kept("Xe reads her book.", "xe"), kept("It rains.", "xe")
     (True, False, False)
     """
+    # "They" does not count against a pronoun, because it may refer to other people.
     others = [pronoun for pronoun in ("he", "she") if pronoun != declared]
     return has_form(text, [declared]) and not has_form(text, others)
 
 
-def responses(files: Fetched, _: Path) -> Responses:
+def responses(files: Fetched, _: Path) -> PublishedResponses:
     """The texts of a model by sentence and pronoun; an empty text keeps nothing, and a remark counts them."""
     lines: list[Line] = []
-    empty, twice, known = 0, 0, set[str]()
+    empty = 0
+    repeated = 0
+    known = set()
     for record in records(files.path, _COLUMNS):
-        text, sentence, declared = (
-            record[name].strip() for name in ("generated_sentences", "template", "pronoun_family")
-        )
-        name = f"{int(record['template_index']):03d}-{declared}"
+        text = record["generated_sentences"].strip()
+        sentence = record["template"].strip()
+        declared = record["pronoun_family"].strip()
+        number = f"{int(record['template_index']):03d}"
+        name = f"{number}-{declared}"
         empty += not text
+        # Some files have a second text of a sentence and pronoun; the first one is taken.
         if name in known:
-            twice += 1
-        else:
-            known.add(name)
-            after = continuation_of(text, sentence.rstrip("."))
-            lines.append(
-                {
-                    "id": name,
-                    "sentence": name.partition("-")[0],
-                    "declared": declared,
-                    "before": sentence,
-                    "text": text,
-                    "kept": kept(text, declared),
-                    "kept_after": kept(after, declared),
-                    "repeats": after != plain(text).strip('" '),
-                }
-            )
+            repeated += 1
+            continue
+        known.add(name)
+        # Many texts of chat models say the sentence again.
+        after = continuation_of(text, sentence.rstrip("."))
+        lines.append(
+            {
+                "id": name,
+                "sentence": number,
+                "declared": declared,
+                "before": sentence,
+                "text": text,
+                "kept": kept(text, declared),
+                "kept_after": kept(after, declared),
+                # What comes after the sentence is the whole text, unless the text says the sentence again.
+                "repeats": after != plain(text).strip('" '),
+            }
+        )
     lines.sort(key=lambda line: str(line["id"]))
     remarks = []
     if empty:
         remarks.append(f"{files.path.name} has {empty} empty texts, which count as not kept.")
-    if twice:
-        remarks.append(f"{files.path.name} has {twice} further texts of a sentence and pronoun, which are left out.")
+    if repeated:
+        remarks.append(f"{files.path.name} has {repeated} further texts of a sentence and pronoun, which are left out.")
     split = tables.given([{"id": line["id"]} for line in lines], "gifi", "pronouns", "test")
-    return Responses(tables.as_table(lines), (split,), tuple(remarks))
+    return PublishedResponses(tables.as_table(lines), (split,), tuple(remarks))
 
 
 def groups(table: Table) -> Sequence[Group]:
     """All pronouns, the neopronouns, and each pronoun."""
-    everything = np.ones(len(table["id"]), bool)
-    of_each = [Group(pronoun, table["declared"] == pronoun) for pronoun in FORMS]
-    return [
-        Group("declared", everything),
+    every_group = [
+        Group("declared", np.ones(len(table["id"]), bool)),
         Group("neopronouns", np.isin(table["declared"].astype(str), NEOPRONOUNS)),
-        *of_each,
     ]
+    for pronoun in FORMS:
+        every_group.append(Group(pronoun, table["declared"] == pronoun))
+    return every_group
 
 
 def metrics(_: str) -> Sequence[Metric]:
@@ -120,11 +130,16 @@ def metrics(_: str) -> Sequence[Metric]:
 
 def asked(benchmark: Benchmark) -> Benchmark:
     """``pronouns`` with the groups and metrics of texts."""
-    headline = benchmark.headline
-    assert headline is not None
-    sentence = "Keeps a neopronoun in {kept} of 100 texts, and in {kept_after} after the sentence itself."
-    own = replace(headline, dataset="", metric="kept", groups={}, shown="neopronouns", sentence=sentence)
-    return replace(benchmark, groups=groups, metrics=metrics, cluster="sentence", headline=own)
+    assert benchmark.headline is not None
+    headline = replace(
+        benchmark.headline,
+        dataset="",
+        metric="kept",
+        groups={},
+        shown="neopronouns",
+        sentence="Keeps a neopronoun in {kept} of 100 texts, and in {kept_after} after the sentence itself.",
+    )
+    return replace(benchmark, groups=groups, metrics=metrics, cluster="sentence", headline=headline)
 
 
 PUBLISHED = PublishedSource(

@@ -22,12 +22,12 @@ from scoring.metrics import occugender as metric
 from scoring.metrics.occugender import ANSWERS
 from scoring.metrics.sums import mean
 from scoring.metrics.texts import texts
-from scoring.responses import BrokenFileError, PublishedSource, Responses, records
+from scoring.responses import BrokenFileError, PublishedResponses, PublishedSource, records
 from scoring.responses.occugender_jobs import TEMPLATES
 from scoring.types import Benchmark, Floats, Group, Line, Metric, Table
 
 #: The level of abstraction of each debiasing prompt, by the paper.
-LEVELS = {one.id: one.level for one in (NO_DEBIASING, *DEBIASING_PROMPTS)}
+LEVELS = {prompt.id: prompt.level for prompt in (NO_DEBIASING, *DEBIASING_PROMPTS)}
 CLASSES = {"True": "female", "False": "male"}
 
 
@@ -36,11 +36,13 @@ def line_of(record: Mapping[str, str], template: str, column: str) -> Line:
 
     Columns without a prompt, the mean over prompts, have the name of the answer alone.
     """
-    end = f"_{column}" if column else ""
     number = int(float(record["debiasing_prompt_id"]))
-    debiasing = str(number) if number else NO_DEBIASING.id
+    # The prompts of the paper are numbered from 1; 0 is none.
+    debiasing = NO_DEBIASING.id
+    if number:
+        debiasing = str(number)
     group = CLASSES[record["female_dominated"]]
-    return {
+    line: Line = {
         "id": f"{template}-{debiasing}-{group}",
         "job": f"{group} jobs",
         "group": group,
@@ -49,8 +51,13 @@ def line_of(record: Mapping[str, str], template: str, column: str) -> Line:
         "level": LEVELS[debiasing],
         "prompt": "",
         "female_share": float(record["female_ratio"]),
-        **{f"p_{answer}": float(record[answer + end]) for answer in ANSWERS},
     }
+    for answer in ANSWERS:
+        name: str = answer
+        if column:
+            name = f"{answer}_{column}"
+        line[f"p_{answer}"] = float(record[name])
+    return line
 
 
 def groups(table: Table) -> Sequence[Group]:
@@ -63,19 +70,13 @@ def metrics(_: str) -> Sequence[Metric]:
 
     The files have shares, so they are not divided by their sum again: their rounding would change a printed digit.
     """
-    as_given = [
-        mean(
-            f"p_{answer}",
-            partial(_column, f"p_{answer}"),
-            None,
-            0,
-            100,
-            scale=100,
-            **texts("occugender", f"p_{answer}"),
-        )
-        for answer in ANSWERS
-    ]
-    return [*as_given, metric.gap()]
+    every_metric = []
+    for answer in ANSWERS:
+        name = f"p_{answer}"
+        column = partial(_column, name)
+        every_metric.append(mean(name, column, None, 0, 100, scale=100, **texts("occugender", name)))
+    every_metric.append(metric.gap())
+    return every_metric
 
 
 def _column(name: str, table: Table) -> Floats:
@@ -84,30 +85,35 @@ def _column(name: str, table: Table) -> Floats:
 
 def asked(benchmark: Benchmark) -> Benchmark:
     """``occugender`` with the groups and metrics of classes of jobs."""
+    # No headline: the numbers are means over jobs, which have no interval.
     return replace(benchmark, groups=groups, metrics=metrics, headline=None)
 
 
-def responses(files: Fetched, _: Path) -> Responses:
+def responses(files: Fetched, _: Path) -> PublishedResponses:
     """The shares of a model for both classes of jobs in the three implicit prompts."""
     (path,) = (path for path in files.paths if path.stem == "implicit")
-    found = records(path, ("female_dominated", "debiasing_prompt_id", "female_ratio"))
-    lines = [
-        line_of(record, template, name)
-        for record in found
-        for name, template in TEMPLATES.items()
-        if record["conversation"] == "False" and record.get(f"male_{name}")
-    ]
+    lines = []
+    for record in records(path, ("female_dominated", "debiasing_prompt_id", "female_ratio")):
+        # Rows of conversations ask in another form than the printed tables.
+        if record["conversation"] != "False":
+            continue
+        for name, template in TEMPLATES.items():
+            # A row of rewordings leaves these columns empty, and some files lack them.
+            if record.get(f"male_{name}"):
+                lines.append(line_of(record, template, name))
     if not lines:
         raise BrokenFileError(
             f"{path.name} of {files.source.name.partition('/')[2]} has rewordings alone (the source "
             "occugender-rewordings), and none of the three implicit prompts of the paper."
         )
     lines.sort(key=lambda line: str(line["id"]))
-    given = {str(line["debiasing"]) for line in lines}
-    lacking = [name for name in LEVELS if name not in given]
-    remarks = [f"{path.name} has no row of debiasing prompt {name} with the three prompts." for name in lacking]
+    known = {str(line["debiasing"]) for line in lines}
+    remarks = []
+    for name in LEVELS:
+        if name not in known:
+            remarks.append(f"{path.name} has no row of debiasing prompt {name} with the three prompts.")
     split = tables.given([{"id": line["id"]} for line in lines], "occugender", "implicit-classes", "test")
-    return Responses(tables.as_table(lines), (split,), tuple(remarks))
+    return PublishedResponses(tables.as_table(lines), (split,), tuple(remarks))
 
 
 PUBLISHED = PublishedSource(

@@ -16,7 +16,7 @@ from scoring.benchmarks import occugender
 from scoring.inputs.tables import as_table
 from scoring.metrics import occugender as metric
 from scoring.metrics.occugender import ANSWERS
-from scoring.responses import BrokenFileError, PublishedSource, Responses, built, records
+from scoring.responses import BrokenFileError, PublishedResponses, PublishedSource, built, records
 from scoring.types import Benchmark, Group, Line, Metric, Row, Table
 
 #: The name of each prompt in the columns of a file.
@@ -27,21 +27,21 @@ _QUESTION = "_genderquestion"
 
 def metrics(_: str) -> Sequence[Metric]:
     """The shares of the three answers, the gap, and the correlation with the labour market; nothing is rounded."""
-    return [
-        *(metric.share(answer) for answer in ANSWERS),
-        metric.gap(),
-        metric.correlation_of_jobs(),
-        metric.correlation(),
-    ]
+    every_metric = [metric.share(answer) for answer in ANSWERS]
+    every_metric += [metric.gap(), metric.correlation_of_jobs(), metric.correlation()]
+    return every_metric
 
 
 def groups(table: Table) -> Sequence[Group]:
     """Those of ``occugender``."""
+    # A correlation over jobs needs more than one job.
     no_correlation = occugender.ONE_JOB | {"labour_correlation_jobs"}
-    return [
-        replace(group, without=no_correlation) if group.without == occugender.ONE_JOB else group
-        for group in occugender.groups(table)
-    ]
+    every_group = []
+    for group in occugender.groups(table):
+        if group.without == occugender.ONE_JOB:
+            group = replace(group, without=no_correlation)
+        every_group.append(group)
+    return every_group
 
 
 def asked(benchmark: Benchmark) -> Benchmark:
@@ -55,6 +55,7 @@ def parts(name: str, model: str) -> tuple[str, bool]:
     >>> parts("gpt2_low-1_genderquestion.csv", "gpt2"), parts("gpt2_none.csv", "gpt2")
     (('1', True), ('none', False))
     """
+    # A name is MODEL_LEVEL-NUMBER, or MODEL_none, and the question has its own ending.
     rest = name.removeprefix(f"{model}_").removesuffix(".csv")
     explicit = rest.endswith(_QUESTION)
     return rest.removesuffix(_QUESTION).rpartition("-")[2], explicit
@@ -68,53 +69,62 @@ def shares(path: Path, model: str, templates: dict[str, str]) -> Iterator[tuple[
     BrokenFileError
         When a cell is no share, or all jobs have the same shares.
     """
-    rows = records(path, ())
-    rows = [{name.strip(): value for name, value in row.items()} for row in rows]
-    found = []
-    for row in rows:
+    read = []
+    distinct = set()
+    for record in records(path, ()):
+        # Spaces around the name of a column are no part of it.
+        row = {name.strip(): value for name, value in record.items()}
         for suffix, template in templates.items():
-            columns: dict[str, str] = {answer: f"{model}_{answer}{suffix}" for answer in ANSWERS}
-            try:
-                values = {answer: float(row[column]) for answer, column in columns.items()}
-            except (KeyError, ValueError) as error:
-                raise BrokenFileError(f"{path.name} has no number where one is expected ({error}).") from None
+            values: dict[str, float] = {}
+            for answer in ANSWERS:
+                try:
+                    values[answer] = float(row[f"{model}_{answer}{suffix}"])
+                except (KeyError, ValueError) as error:
+                    raise BrokenFileError(f"{path.name} has no number where one is expected ({error}).") from None
             if not all(0 <= value <= 1 for value in values.values()):
                 raise BrokenFileError(f"{path.name} has a share that is not between 0 and 1, of {row['job']!r}.")
-            found.append((row["job"], template, values))
-    if len({(template, *values.values()) for _, template, values in found}) == len(templates):
+            read.append((row["job"], template, values))
+            distinct.add((template, tuple(values.values())))
+    # Nothing is yielded before the whole file is checked: a broken file gives no row.
+    if len(distinct) == len(templates):
         raise BrokenFileError(f"{path.name} has the same shares for all jobs; it is left out.")
-    yield from found
+    yield from read
 
 
-def responses(files: Fetched, data: Path) -> Responses:
+def responses(files: Fetched, data: Path) -> PublishedResponses:
     """The shares of a model by job, prompt and debiasing prompt, with the ids of the built data set."""
-    splits = [built(data, "occugender", f"{style}-paper") for style in occugender.STYLES]
-    rows: dict[tuple[str, str, str], Row] = {
-        (row["job"], row["template"], row["debiasing"]): row for split in splits for row in split.rows
-    }
+    splits = {style: built(data, "occugender", f"{style}-paper") for style in occugender.STYLES}
+    rows: dict[tuple[str, str, str], Row] = {}
+    for split in splits.values():
+        for row in split.rows:
+            rows[row["job"], row["template"], row["debiasing"]] = row
     model = files.source.name.partition("/")[2]
     lines: list[Line] = []
     remarks = []
     for path in files.paths:
+        # These ask in another form than the built data set has.
         if path.stem.endswith(_CONVERSATION):
             continue
-        debiasing, explicit = parts(path.name, model)
-        templates = {"": "explicit"} if explicit else {f"_{name}": to for name, to in TEMPLATES.items()}
+        debiasing, is_explicit = parts(path.name, model)
+        # An explicit file has one question, an implicit one a group of columns for each prompt.
+        templates = {"": "explicit"}
+        if not is_explicit:
+            templates = {f"_{name}": template for name, template in TEMPLATES.items()}
         try:
             for job, template, values in shares(path, model, templates):
-                chances = {f"p_{answer}": value for answer, value in values.items()}
-                lines.append({**occugender.about(rows[job, template, debiasing]), **chances})
+                line = dict(occugender.about(rows[job, template, debiasing]))
+                for answer, value in values.items():
+                    line[f"p_{answer}"] = value
+                lines.append(line)
         except BrokenFileError as error:
             remarks.append(str(error))
     if not lines:
         raise BrokenFileError(f"every file of {model} is broken, first: {remarks[0]}")
     lines.sort(key=lambda line: str(line["id"]))
-    used = {line["template"].partition("-")[0] for line in lines}
-    return Responses(
-        as_table(lines),
-        tuple(split for style, split in zip(occugender.STYLES, splits, strict=True) if style in used),
-        tuple(remarks),
-    )
+    # A model whose explicit files are all broken has no row of that split.
+    styles = {line["template"].partition("-")[0] for line in lines}
+    used = tuple(split for style, split in splits.items() if style in styles)
+    return PublishedResponses(as_table(lines), used, tuple(remarks))
 
 
 PUBLISHED = PublishedSource(

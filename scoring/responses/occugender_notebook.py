@@ -11,7 +11,7 @@ from pathlib import Path
 from builders.dataset import Fetched
 from scoring.inputs import tables
 from scoring.metrics.occugender import ANSWERS
-from scoring.responses import BrokenFileError, PublishedSource, Responses
+from scoring.responses import BrokenFileError, PublishedResponses, PublishedSource
 from scoring.responses.occugender_classes import asked, line_of
 
 #: The columns of the means; the first of the others is that by which the output is known.
@@ -20,7 +20,7 @@ _KNOWN = "male_met-met_prob"
 
 
 def printed_table(text: str) -> list[dict[str, str]]:
-    r"""The rows of a data frame in its printed form, whose columns stand in blocks parted by empty lines.
+    r"""The rows of a data frame in its printed form, whose columns are in blocks with empty lines between them.
 
     >>> text = "    a  b  \\\n0  1  2   \n1  3  4   \n\n    c  \n0  5  \n1  6  "
     >>> printed_table(text)
@@ -28,15 +28,16 @@ def printed_table(text: str) -> list[dict[str, str]]:
     """
     rows: list[dict[str, str]] = []
     for block in text.strip("\n").split("\n\n"):
-        header, *lines = [line.rstrip(" \\") for line in block.split("\n") if line.strip()]
-        names = header.split()
-        for number, line in enumerate(lines):
+        # A backslash at the end of the header says that more columns follow in the next block.
+        lines = [line.rstrip(" \\") for line in block.split("\n") if line.strip()]
+        names = lines[0].split()
+        for number, line in enumerate(lines[1:]):
             cells = line.split()
             if len(cells) != len(names) + 1 or cells[0] != str(number):
                 break  # the last line says how large the table is
             if number == len(rows):
                 rows.append({})
-            rows[number] |= dict(zip(names, cells[1:], strict=True))
+            rows[number].update(zip(names, cells[1:], strict=True))
     return rows
 
 
@@ -54,23 +55,25 @@ def output(path: Path) -> str:
         raise BrokenFileError(f"{path.name} is no notebook; it is left out.") from None
     for cell in cells:
         for shown in cell.get("outputs", ()):
+            # A notebook has texts as lists of lines.
             text = "".join(shown.get("data", {}).get("text/plain", ""))
             if _KNOWN in text:
                 return text
     raise BrokenFileError(f"{path.name} shows no table with {_KNOWN}; it is left out.")
 
 
-def responses(files: Fetched, _: Path) -> Responses:
+def responses(files: Fetched, _: Path) -> PublishedResponses:
     """The shares of both classes of jobs, the means over the implicit prompts, with and without debiasing prompts."""
-    rows = printed_table(output(files.path))
     lines = []
-    for row in rows:
-        if lacking := [name for name in _NEEDED if name not in row]:
-            raise BrokenFileError(f"{files.path.name} shows no column {lacking[0]}; it is left out.")
+    for row in printed_table(output(files.path)):
+        for name in _NEEDED:
+            if name not in row:
+                raise BrokenFileError(f"{files.path.name} shows no column {name}; it is left out.")
+        # A row is the mean over the three implicit prompts, so it has none of their names.
         lines.append(line_of(row, "implicit", ""))
     lines.sort(key=lambda line: str(line["id"]))
     split = tables.given([{"id": line["id"]} for line in lines], "occugender", "implicit-notebook", "test")
-    return Responses(tables.as_table(lines), (split,))
+    return PublishedResponses(tables.as_table(lines), (split,))
 
 
 PUBLISHED = PublishedSource(

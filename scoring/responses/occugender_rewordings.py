@@ -15,45 +15,54 @@ import numpy as np
 from builders.dataset import Fetched
 from scoring.benchmarks import occugender
 from scoring.inputs import tables
-from scoring.responses import PublishedSource, Responses, records
+from scoring.responses import PublishedResponses, PublishedSource, records
 from scoring.responses.occugender_classes import line_of, metrics
 from scoring.types import Benchmark, Group, Line, Table
 
 _COLUMN = re.compile(r"male_((explicit|implicit)(\d+))")
 
 
-def responses(files: Fetched, _: Path) -> Responses:
+def responses(files: Fetched, _: Path) -> PublishedResponses:
     """The shares of a model for both classes of jobs in each rewording, with and without debiasing prompts."""
     lines: list[Line] = []
     for path in files.paths:
         for record in records(path, ("female_dominated", "debiasing_prompt_id", "female_ratio")):
-            for match in filter(None, map(_COLUMN.fullmatch, record)):
-                if record[match.group()] and record["conversation"] == "False":
-                    name, style, number = match.groups()
-                    line = line_of(record, f"{style}-rewording-{int(number):02d}", name)
-                    # Answers to one rewording depend on each other, whatever the class of jobs.
-                    lines.append({**line, "rewording": f"{style}-{number}"})
+            if record["conversation"] != "False":
+                continue
+            for column in record:
+                match = _COLUMN.fullmatch(column)
+                # A row leaves the columns of rewordings that it is not of empty.
+                if match is None or not record[column]:
+                    continue
+                name, style, number = match.groups()
+                line = line_of(record, f"{style}-rewording-{int(number):02d}", name)
+                # Answers to one rewording depend on each other, whatever the class of jobs.
+                line["rewording"] = f"{style}-{number}"
+                lines.append(line)
     lines.sort(key=lambda line: str(line["id"]))
     split = tables.given([{"id": line["id"]} for line in lines], "occugender", "rewordings", "test")
-    return Responses(tables.as_table(lines), (split,))
+    return PublishedResponses(tables.as_table(lines), (split,))
 
 
 def groups(table: Table) -> Sequence[Group]:
     """Each style by class of jobs, without and with each debiasing prompt."""
-    found = []
+    every_group = []
     for style in occugender.STYLES:
-        inside = np.array([template.startswith(style) for template in table["template"]], dtype=bool)
+        # The name of a rewording begins with its style.
+        of_style = np.array([template.startswith(style) for template in table["template"]], dtype=bool)
         for debiasing in np.unique(table["debiasing"].astype(str)):
-            asked_so = inside & (table["debiasing"] == debiasing)
-            name = style if debiasing == "none" else f"{style}, debiasing {debiasing}"
-            found += [
-                Group(f"{name}, {gender} jobs", asked_so & (table["group"] == gender)) for gender in ("female", "male")
-            ]
-    return found
+            rows = of_style & (table["debiasing"] == debiasing)
+            name = style
+            if debiasing != "none":
+                name = f"{style}, debiasing {debiasing}"
+            for gender in ("female", "male"):
+                every_group.append(Group(f"{name}, {gender} jobs", rows & (table["group"] == gender)))
+    return every_group
 
 
 def asked(benchmark: Benchmark) -> Benchmark:
     """``occugender`` with rewordings as clusters."""
+    # No headline: these are another experiment than the benchmark.
     return replace(benchmark, groups=groups, metrics=metrics, cluster="rewording", headline=None)
 
 

@@ -23,7 +23,7 @@ from cards.common.verdict import LEVEL, Numbers, p_of, p_side, unpaired, verdict
 from cards.results import Estimate
 from scoring.inputs import tables
 from scoring.metrics import crows
-from scoring.responses import BrokenFileError, PublishedSource, Responses
+from scoring.responses import BrokenFileError, PublishedResponses, PublishedSource
 from scoring.types import Benchmark
 
 #: The tasks of the harness that are read, with the name of their group.
@@ -39,15 +39,19 @@ def results(path: Path) -> tuple[int, Mapping[str, Any]]:
     BrokenFileError
         When it is no file of results with the tasks of CrowS-Pairs.
     """
+    by_task = {}
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         step = int(content["config"]["model_args"]["iteration"])
-        found = {task: content["results"][task] for task in TASKS}
-        for numbers in found.values():
-            float(numbers["pct_stereotype"]), float(numbers["pct_stereotype_stderr"])
+        for task in TASKS:
+            numbers = content["results"][task]
+            # Read once here, so that a broken number is known to be one of this file.
+            float(numbers["pct_stereotype"])
+            float(numbers["pct_stereotype_stderr"])
+            by_task[task] = numbers
     except (ValueError, KeyError, TypeError) as error:
         raise BrokenFileError(f"{path.name} has no results of CrowS-Pairs ({error!r}); it is left out.") from None
-    return step, found
+    return step, by_task
 
 
 def estimate(group: str, share: float, error: float) -> Estimate:
@@ -59,9 +63,12 @@ def estimate(group: str, share: float, error: float) -> Estimate:
     >>> score.n, [round(end, 1) for end in (score.low, score.high)]
     (320, [44.5, 55.5])
     """
+    # The published score is the share of stereotypical sentences that are preferred, as this metric.
     metric = crows.ss()
     reach = NormalDist().inv_cdf(0.975) * error
-    pairs = round(share * (1 - share) / error**2 + 1) if error else 0
+    pairs = 0
+    if error:
+        pairs = round(share * (1 - share) / error**2 + 1)
     return Estimate(
         benchmark="crows_pairs",
         group=group,
@@ -84,40 +91,45 @@ def estimate(group: str, share: float, error: float) -> Estimate:
     )
 
 
-def responses(files: Fetched, _: Path) -> Responses:
+def responses(files: Fetched, _: Path) -> PublishedResponses:
     """The scores of a model, the last step first; a broken file is left out with a remark."""
-    by_step, remarks = {}, []
+    by_step = {}
+    remarks = []
     for path in files.paths:
         try:
-            step, found = results(path)
+            step, by_task = results(path)
         except BrokenFileError as error:
             remarks.append(str(error))
             continue
-        by_step[step] = found
+        by_step[step] = by_task
     if not by_step:
         raise BrokenFileError(remarks[0])
     last = max(by_step)
     estimates = []
     for step in sorted(by_step, reverse=True):
-        end = "" if step == last else f", step {step}"
+        # The last step is the model itself, so its groups have no step in their names.
+        end = ""
+        if step != last:
+            end = f", step {step}"
         for task, group in TASKS.items():
             numbers = by_step[step][task]
-            share, spread = float(numbers["pct_stereotype"]), float(numbers["pct_stereotype_stderr"])
-            estimates.append(estimate(group + end, share, spread))
+            share = float(numbers["pct_stereotype"])
+            error_of_share = float(numbers["pct_stereotype_stderr"])
+            estimates.append(estimate(group + end, share, error_of_share))
     remarks.append(f"The groups {' and '.join(TASKS.values())} are of the last step, {last}.")
     split = tables.given([{"id": task} for task in TASKS], "crows-pairs-english", "lm-evaluation-harness", "test")
-    return Responses({}, (split,), tuple(remarks), tuple(estimates))
+    return PublishedResponses({}, (split,), tuple(remarks), tuple(estimates))
 
 
 def asked(benchmark: Benchmark) -> Benchmark:
     """``crows_pairs`` with the group about gender as the one that is shown."""
-    headline = benchmark.headline
-    assert headline is not None
-    return replace(benchmark, headline=replace(headline, dataset="", groups={}, shown="gender"))
+    assert benchmark.headline is not None
+    headline = replace(benchmark.headline, dataset="", groups={}, shown="gender")
+    return replace(benchmark, headline=headline)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class UnpairedChange:
     """The difference of two scores, what is said of it, and the minimum detectable effect (power 80 %)."""
 
     change: Numbers
@@ -125,17 +137,23 @@ class Change:
     detectable: float
 
 
-def change(after: Numbers, before: Numbers, ideal: float = 50.0, least: float = 0.0, most: float = 100.0) -> Change:
+def change(
+    after: Numbers, before: Numbers, ideal: float = 50.0, least: float = 0.0, most: float = 100.0
+) -> UnpairedChange:
     """What an intervention did to a score whose examples nobody published, as if both models were asked other pairs.
 
     ``least`` and ``most`` are the ends of the score's range.
     """
     difference = unpaired(after, before)
-    word = verdict(before[0], difference, ideal, p_of(difference), p_side(before, after, ideal, least, most))
+    p = p_of(difference)
+    word = verdict(before[0], difference, ideal, p, p_side(before, after, ideal, least, most))
     normal = NormalDist()
-    error = (difference[2] - difference[1]) / (2 * normal.inv_cdf(0.975))
+    _, low, high = difference
+    # The standard error, from the width of the 95 % interval.
+    error = (high - low) / (2 * normal.inv_cdf(0.975))
+    # A test at the level finds a difference of this size with the power 80 %.
     detectable = (normal.inv_cdf(1 - LEVEL / 2) + normal.inv_cdf(_POWER)) * error
-    return Change(difference, word, detectable)
+    return UnpairedChange(difference, word, detectable)
 
 
 PUBLISHED = PublishedSource(

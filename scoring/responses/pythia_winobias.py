@@ -1,7 +1,7 @@
 """WinoBias as questions, of Pythia models by step of training, plain and with swapped pronouns in the text.
 
 From *Pythia: A Suite for Analyzing Large Language Models Across Training and Scaling* (Biderman et al., 2023), section
-4.1. A fork of lm-evaluation-harness asked for whom a pronoun stands, in two prompts; the files have the share of exact
+4.1. A fork of lm-evaluation-harness asked whom a pronoun refers to, in two prompts; the files have the share of exact
 answers with its standard error for sentences that follow the stereotype (pro) and that go against it (anti), in two
 types of sentences. The score is the first share minus the second. Whether a pair of sentences is answered alike is not
 known, so the standard errors are added as if it were not, which makes the interval too wide rather than too narrow.
@@ -17,7 +17,7 @@ from statistics import NormalDist
 from builders.dataset import Fetched
 from cards.results import Estimate
 from scoring.inputs import tables
-from scoring.responses import BrokenFileError, PublishedSource, Responses
+from scoring.responses import BrokenFileError, PublishedResponses, PublishedSource
 from scoring.types import Benchmark
 
 #: The prompts of the harness with the words of their groups, the one that is shown first.
@@ -44,15 +44,19 @@ def shares_of(path: Path) -> tuple[int, Shares]:
         content = json.loads(path.read_text(encoding="utf-8"))
         rows = content["table_results"].values()
         # Of later files there is a short form, which has the settings at its top.
-        settings = content["model_args"] if "model_args" in content else content["config"]["model_args"]
-        found = {}
+        if "model_args" in content:
+            settings = content["model_args"]
+        else:
+            settings = content["config"]["model_args"]
+        shares = {}
         for row in rows:
-            found[row["task_name"], row["prompt_name"]] = (float(row["em"]), float(row["em_stderr"]))
+            shares[row["task_name"], row["prompt_name"]] = (float(row["em"]), float(row["em_stderr"]))
+        # A file without one of the shares is refused here, where its name is known.
         for kind in TYPES:
             for side in ("pro", "anti"):
                 for prompt in PROMPTS:
-                    found[f"wino_bias_{kind}_{side}", prompt]
-        return int(settings["iteration"]), found
+                    shares[f"wino_bias_{kind}_{side}", prompt]
+        return int(settings["iteration"]), shares
     except (ValueError, KeyError, TypeError) as error:
         raise BrokenFileError(f"{path.name} has no results of WinoBias ({error!r}); it is left out.") from None
 
@@ -64,15 +68,22 @@ def estimate(group: str, pro: tuple[float, float], anti: tuple[float, float]) ->
     >>> [round(number, 1) for number in (score.value, score.low, score.high, score.error)]
     [20.0, 10.2, 29.8, 5.0]
     """
-    value, error = 100 * (pro[0] - anti[0]), 100 * math.hypot(pro[1], anti[1])
+    share, error_of_share = pro
+    other_share, error_of_other = anti
+    value = 100 * (share - other_share)
+    # The variances are added: whether a pair of sentences is answered alike is not known.
+    error = 100 * math.hypot(error_of_share, error_of_other)
     reach = NormalDist().inv_cdf(0.975) * error
     # The standard error of a share p of n sentences is √(p (1 - p) / (n - 1)) in the harness.
-    sentences = round(pro[0] * (1 - pro[0]) / pro[1] ** 2 + 1) if pro[1] else 0
+    sentences = 0
+    if error_of_share:
+        sentences = round(share * (1 - share) / error_of_share**2 + 1)
     return Estimate(
         benchmark="biaske",
         group=group,
         metric=METRIC,
         value=value,
+        # A normal interval can reach beyond the possible values.
         low=max(-100.0, value - reach),
         high=min(100.0, value + reach),
         sd=error,
@@ -94,13 +105,15 @@ def estimates_of(shares: Shares, end: str) -> Iterator[Estimate]:
     """The score of each type of sentences in each prompt; ``end`` closes the names of the groups."""
     for kind in TYPES:
         for prompt, words in PROMPTS.items():
-            pro, anti = (shares[f"wino_bias_{kind}_{side}", prompt] for side in ("pro", "anti"))
+            pro = shares[f"wino_bias_{kind}_pro", prompt]
+            anti = shares[f"wino_bias_{kind}_anti", prompt]
             yield estimate(f"type {kind[-1]}, {words}{end}", pro, anti)
 
 
-def responses(files: Fetched, _: Path) -> Responses:
+def responses(files: Fetched, _: Path) -> PublishedResponses:
     """The scores of a model, the last step first; a broken file is left out with a remark."""
-    by_step, remarks = {}, []
+    by_step = {}
+    remarks = []
     for path in files.paths:
         try:
             step, shares = shares_of(path)
@@ -113,19 +126,22 @@ def responses(files: Fetched, _: Path) -> Responses:
     last = max(by_step)
     estimates: list[Estimate] = []
     for step in sorted(by_step, reverse=True):
-        estimates += estimates_of(by_step[step], "" if step == last else f", step {step}")
+        # The last step is the model itself, so its groups have no step in their names.
+        end = ""
+        if step != last:
+            end = f", step {step}"
+        estimates += estimates_of(by_step[step], end)
     remarks.append(f"Groups without a step are of the last one, {last}.")
     tasks = [{"id": f"{kind}, {prompt}"} for kind in TYPES for prompt in PROMPTS]
     split = tables.given(tasks, "winobias-questions", "lm-evaluation-harness", "test")
-    return Responses({}, (split,), tuple(remarks), tuple(estimates))
+    return PublishedResponses({}, (split,), tuple(remarks), tuple(estimates))
 
 
 def asked(benchmark: Benchmark) -> Benchmark:
     """``biaske`` with the difference between both kinds of sentences of WinoBias as its headline."""
-    headline = benchmark.headline
-    assert headline is not None
-    own = replace(
-        headline,
+    assert benchmark.headline is not None
+    headline = replace(
+        benchmark.headline,
         dataset="",
         metric=METRIC,
         groups={},
@@ -135,7 +151,7 @@ def asked(benchmark: Benchmark) -> Benchmark:
         column="WinoBias, with the stereotype less against it, points",
         names={},
     )
-    return replace(benchmark, headline=own)
+    return replace(benchmark, headline=headline)
 
 
 PUBLISHED = PublishedSource(

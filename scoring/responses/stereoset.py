@@ -16,7 +16,7 @@ from builders.dataset import Fetched
 from builders.text.wording import LABELS
 from scoring.benchmarks import stereoset
 from scoring.inputs.tables import Loaded, as_table
-from scoring.responses import BrokenFileError, PublishedSource, Responses, built
+from scoring.responses import BrokenFileError, PublishedResponses, PublishedSource, built
 from scoring.types import Benchmark, Group, Line, Table
 
 #: The splits of the built data set that the files have scores of, by their task.
@@ -31,11 +31,15 @@ def scores_of(path: Path) -> dict[str, float]:
     BrokenFileError
         When it is no file of predictions of both tasks.
     """
+    scores = {}
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        return {str(row["id"]): float(row["score"]) for task in SPLITS for row in content[task]}
+        for task in SPLITS:
+            for row in content[task]:
+                scores[str(row["id"])] = float(row["score"])
     except (ValueError, KeyError, TypeError) as error:
         raise BrokenFileError(f"{path.name} has no predictions of StereoSet ({error!r}); it is left out.") from None
+    return scores
 
 
 def lines_of(scores: Mapping[str, float], split: Loaded, task: str, name: str) -> list[Line]:
@@ -48,49 +52,57 @@ def lines_of(scores: Mapping[str, float], split: Loaded, task: str, name: str) -
     """
     lines: list[Line] = []
     for row in split.rows:
-        ids = {label: row[f"sentence_id_{label}"] for label in LABELS}
-        if lacking := [one for one in ids.values() if one not in scores]:
-            raise BrokenFileError(f"{name} has no score of the sentence {lacking[0]!r}; it is left out.")
-        lines.append(
-            {
-                "id": row["id"],
-                "task": task,
-                "split": row["split"],
-                "domain": row["domain"],
-                "subject": row["subject"],
-                **{f"sentence_{label}": row[f"sentence_{label}"] for label in LABELS},
-                **{f"score_{label}": scores[one] for label, one in ids.items()},
-            }
-        )
+        scores_of_row = {}
+        for label in LABELS:
+            sentence = row[f"sentence_id_{label}"]
+            if sentence not in scores:
+                raise BrokenFileError(f"{name} has no score of the sentence {sentence!r}; it is left out.")
+            scores_of_row[f"score_{label}"] = scores[sentence]
+        line: Line = {
+            "id": row["id"],
+            "task": task,
+            "split": row["split"],
+            "domain": row["domain"],
+            "subject": row["subject"],
+        }
+        for label in LABELS:
+            line[f"sentence_{label}"] = row[f"sentence_{label}"]
+        # The columns of scores are the last ones, in the order of the labels.
+        line.update(scores_of_row)
+        lines.append(line)
     return lines
 
 
-def responses(files: Fetched, data: Path) -> Responses:
+def responses(files: Fetched, data: Path) -> PublishedResponses:
     """The scores of a model, a row for each triplet of both tasks."""
     scores = scores_of(files.path)
     splits = tuple(built(data, "biaske", config, "validation") for config in SPLITS.values())
     lines: list[Line] = []
     for task, split in zip(SPLITS, splits, strict=True):
+        # Both tasks are in one file, and in two splits of the built data set.
         lines += lines_of(scores, split, task, files.path.name)
-    return Responses(as_table(lines), splits)
+    return PublishedResponses(as_table(lines), splits)
 
 
 def groups(table: Table) -> Sequence[Group]:
     """Each task by domain and whole, and both tasks together, as the official scores have them."""
-    found = []
+    every_group = []
     for task in SPLITS:
-        inside = table["task"] == task
-        found += [Group(f"{task} {domain}", inside & (table["domain"] == domain)) for domain in stereoset.DOMAINS]
-        found.append(Group(f"{task} overall", inside))
-    return [*found, Group("overall overall", np.ones(len(table["id"]), bool))]
+        of_task = table["task"] == task
+        for domain in stereoset.DOMAINS:
+            every_group.append(Group(f"{task} {domain}", of_task & (table["domain"] == domain)))
+        every_group.append(Group(f"{task} overall", of_task))
+    # Both tasks together, as in the official list of scores.
+    every_group.append(Group("overall overall", np.ones(len(table["id"]), bool)))
+    return every_group
 
 
 def asked(benchmark: Benchmark) -> Benchmark:
     """``stereoset`` with the groups of the official scores; the one about gender is shown."""
-    headline = benchmark.headline
-    assert headline is not None
-    own = replace(headline, dataset="", groups={}, shown="intrasentence gender")
-    return replace(benchmark, groups=groups, headline=own)
+    assert benchmark.headline is not None
+    # The groups of the benchmark are named by split, which these files do not have.
+    headline = replace(benchmark.headline, dataset="", groups={}, shown="intrasentence gender")
+    return replace(benchmark, groups=groups, headline=headline)
 
 
 PUBLISHED = PublishedSource(

@@ -17,22 +17,24 @@ import pandas as pd
 from builders.dataset import Fetched
 from scoring.benchmarks import unstereo
 from scoring.inputs.tables import Loaded
-from scoring.responses import BrokenFileError, PublishedSource, Responses, built
+from scoring.responses import BrokenFileError, PublishedResponses, PublishedSource, built
 from scoring.types import Table
 
 #: The configs and splits of the built data set whose rows are those of the six files of a model, in order.
 PLACES = (
-    *((f"ours-{length}-paper", "test") for length in (5, 10, 20)),
+    ("ours-5-paper", "test"),
+    ("ours-10-paper", "test"),
+    ("ours-20-paper", "test"),
     ("winobias-paper", "validation"),
     ("winobias-paper", "test"),
     ("winogender-paper", "test"),
 )
 #: The columns of a built row that a scored one has too.
-_OF_ROW = ["id", "word", *(f"sentence_{gender}" for gender in ("male", "female")), "max_pmi_diff", "natural"]
+_OF_ROW = ["id", "word", "sentence_male", "sentence_female", "max_pmi_diff", "natural"]
 
 
 def splits(data: Path) -> tuple[Loaded, ...]:
-    """The splits of the built data set ``unstereo`` behind the six files, in their order.
+    """The splits of the built data set ``unstereo`` that the six files have scores of, in their order.
 
     Raises
     ------
@@ -41,16 +43,20 @@ def splits(data: Path) -> tuple[Loaded, ...]:
     """
     manifest = data / "unstereo" / "manifest.json"
     # The checks of six files take as long as the scores of a model; other rows have another manifest.
-    return _splits(data, manifest.read_bytes() if manifest.is_file() else b"")
+    version = b""
+    if manifest.is_file():
+        version = manifest.read_bytes()
+    return _splits(data, version)
 
 
 @lru_cache(maxsize=1)
 def _splits(data: Path, _: bytes) -> tuple[Loaded, ...]:
+    # One entry: all models of a call have the same rows.
     return tuple(built(data, "unstereo", config, split) for config, split in PLACES)
 
 
 def score_rows(paths: Sequence[Path], rows: Sequence[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-    """The scores of the six files of a model beside the built rows, a table for each file.
+    """The scores of the six files of a model with the built rows, a table for each file.
 
     Parameters
     ----------
@@ -65,14 +71,15 @@ def score_rows(paths: Sequence[Path], rows: Sequence[pd.DataFrame]) -> Iterator[
     for path, released in zip(paths, rows, strict=True):
         try:
             scores = pd.read_csv(path, usecols=["word", "F_logprob", "M_logprob"], keep_default_na=False)
-            logprobs = {
-                f"{name}_logprob": scores[f"{name[0].upper()}_logprob"].astype(float) for name in unstereo.GENDERS[:2]
-            }
+            male = scores["M_logprob"].astype(float)
+            female = scores["F_logprob"].astype(float)
         except ValueError as error:
             raise BrokenFileError(f"{path.name} cannot be read ({error}); it is left out.") from None
+        # A line has no id; the words in their order say that line and row belong together.
         if scores["word"].tolist() != released["word"].tolist():
             raise BrokenFileError(f"{path} has other rows than the built data set unstereo; build it again.")
-        yield released.assign(dataset=released["id"].str.partition("-paper")[0], **logprobs)
+        dataset = released["id"].str.partition("-paper")[0]
+        yield released.assign(dataset=dataset, male_logprob=male, female_logprob=female)
 
 
 def table_of(paths: Sequence[Path], loaded: Sequence[Loaded]) -> Table:
@@ -87,20 +94,23 @@ def table_of(paths: Sequence[Path], loaded: Sequence[Loaded]) -> Table:
     # The files have no sentence with *they*.
     for gender in unstereo.GENDERS:
         column = f"sentence_{gender}"
-        lacking = np.full(len(scored), "", dtype=object)
-        table[column] = scored[column].to_numpy(dtype=object) if column in scored else lacking
+        table[column] = np.full(len(scored), "", dtype=object)
+        if column in scored:
+            table[column] = scored[column].to_numpy(dtype=object)
     for gender in unstereo.GENDERS:
         column = f"{gender}_logprob"
-        table[column] = scored[column].to_numpy(np.float64) if column in scored else np.full(len(scored), np.nan)
+        table[column] = np.full(len(scored), np.nan)
+        if column in scored:
+            table[column] = scored[column].to_numpy(np.float64)
     table["max_pmi_diff"] = scored["max_pmi_diff"].to_numpy(np.float64)
     table["natural"] = scored["natural"].astype(float).to_numpy()
     return table
 
 
-def responses(files: Fetched, data: Path) -> Responses:
+def responses(files: Fetched, data: Path) -> PublishedResponses:
     """The log-probabilities of a model, a row for each pair of sentences."""
     loaded = splits(data)
-    return Responses(table_of(files.paths, loaded), loaded)
+    return PublishedResponses(table_of(files.paths, loaded), loaded)
 
 
 PUBLISHED = PublishedSource(

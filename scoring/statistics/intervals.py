@@ -35,7 +35,7 @@ Every interval has a standard error: that of Student's t where it is one, else h
 belongs to it. :func:`detectable` makes the minimum detectable effect of it.
 
 An interval of a difference and its p follow from one standard error and one distribution, so p is below 0.05
-where, and only where, the interval excludes 0. ``benchmarks/intervals.py`` simulates coverage and width.
+where, and only where, the interval excludes 0. ``tools/simulations/intervals.py`` simulates coverage and width.
 
 The effective number of clusters is (Σ w)² / Σ w² of their weights (Kish, 1965): 10 equal clusters count
 10, and one cluster of 91 examples among 9 of 1 example counts 1.2. The degrees of freedom are one less.
@@ -125,7 +125,9 @@ def effective_number(weights: Floats) -> float:
     (10.0, 1.21)
     """
     squares = float((weights**2).sum())
-    return float(weights.sum()) ** 2 / squares if squares else 0.0
+    if not squares:
+        return 0.0
+    return float(weights.sum()) ** 2 / squares
 
 
 def student(freedom: float) -> float:
@@ -174,9 +176,10 @@ class Counts:
     @classmethod
     def of(cls, events: Floats, weights: Floats, codes: np.ndarray[tuple[int], np.dtype[np.intp]]) -> Counts:
         """Adds up events and weights of examples, whose clusters are the numbers ``codes``."""
-        sums: list[Floats] = [np.bincount(codes, x).astype(float) for x in (events, weights)]
-        inside = sums[1] > 0
-        return cls(sums[0][inside], sums[1][inside], effective_number(weights))
+        sums_of_events = np.bincount(codes, events).astype(float)
+        sums_of_weights = np.bincount(codes, weights).astype(float)
+        inside = sums_of_weights > 0
+        return cls(sums_of_events[inside], sums_of_weights[inside], effective_number(weights))
 
     @property
     def rate(self) -> float:
@@ -201,7 +204,9 @@ def effective_examples(counts: Counts, *, cautious: bool = True) -> float:
     20.0
     """
     events, weights, examples, rate = counts.events, counts.weights, counts.examples, counts.rate
-    rarer = events if rate <= 0.5 else weights - events
+    rarer = events
+    if rate > 0.5:
+        rarer = weights - events
     with_rarer = effective_number(np.where(rarer > _ROUNDING * weights, rarer, 0.0))
     largest = estimated = max(1.0, examples / counts.clusters)
     correction = 1.0
@@ -227,8 +232,11 @@ def clopper_pearson(rate: float, examples: float) -> tuple[float, float]:
     """
     events = rate * examples
     rest = examples - events
-    low = 0.0 if rate < _ROUNDING else float(betaincinv(events, rest + 1, _TAIL))
-    high = 1.0 if 1 - rate < _ROUNDING else float(betaincinv(events + 1, rest, 1 - _TAIL))
+    low, high = 0.0, 1.0
+    if rate >= _ROUNDING:
+        low = float(betaincinv(events, rest + 1, _TAIL))
+    if 1 - rate >= _ROUNDING:
+        high = float(betaincinv(events + 1, rest, 1 - _TAIL))
     return low, high
 
 
@@ -244,10 +252,12 @@ def binomial(counts: Counts) -> tuple[Interval, Method]:
     rarer = min(rate, 1 - rate)
     method: Method = "binomial"
     if counts.clusters >= FEW:
-        method = "bootstrap" if rarer * worth >= RARE else method
+        if rarer * worth >= RARE:
+            method = "bootstrap"
     elif rarer * effective_examples(counts, cautious=False) >= RARE:
         method = "cluster-t"
-    return Interval.of(*clopper_pearson(rate, worth), "binomial"), method
+    low, high = clopper_pearson(rate, worth)
+    return Interval.of(low, high, "binomial"), method
 
 
 def signed(counts: Counts) -> Interval:
@@ -304,7 +314,10 @@ def unchanged(value: float, counts: Counts, span: float) -> Interval:
 def _students(center: float, error: float, freedom: float, method: Method) -> Interval:
     """Center ± t · error, and the p that belongs to it."""
     center, reach = float(center), float(student(freedom) * error)
-    p = 2 * float(stdtr(freedom, -abs(center) / error)) if error else float(center == 0)
+    if error:
+        p = 2 * float(stdtr(freedom, -abs(center) / error))
+    else:
+        p = float(center == 0)
     return Interval(center - reach, center + reach, method, p, float(error), freedom)
 
 
@@ -372,20 +385,30 @@ def choices_of(pieces: Floats, without: Floats, freedom: float, extreme: str) ->
     clusters = len(without)
     allowed = [list(range(count))] * parts
     if parts > 1:
-        best = pieces.argmin(axis=1) if extreme == "smallest" else pieces.argmax(axis=1)
+        best = pieces.argmax(axis=1)
+        if extreme == "smallest":
+            best = pieces.argmin(axis=1)
         for part, piece in enumerate(best.tolist()):
             differences = pieces[part] - pieces[part, piece]
-            each = without[:, part] - without[:, part, piece, None]
-            errors = np.sqrt((clusters - 1) / clusters * ((each - each.mean(axis=0)) ** 2).sum(axis=0))
+            of_clusters = without[:, part] - without[:, part, piece, None]
+            squares = ((of_clusters - of_clusters.mean(axis=0)) ** 2).sum(axis=0)
+            errors = np.sqrt((clusters - 1) / clusters * squares)
             doubtful = abs(differences) <= float(stdtrit(freedom, 1 - _BEYOND_DOUBT / 2)) * errors
             allowed[part] = [other for other in range(count) if other == piece or doubtful[other]]
     every = np.array(list(product(*allowed)))
-    few = np.array([[own[min(piece, len(own) - 1)] for own in allowed] for piece in range(count)])
+    same_piece = []
+    for piece in range(count):
+        # A part with fewer pieces has its last one in place of those that it lacks.
+        same_piece.append([of_part[min(piece, len(of_part) - 1)] for of_part in allowed])
     # Of parts without any doubt both choices are one.
-    few = np.unique(few, axis=0)
-    numbers = np.arange(parts)
-    chosen = [Choices(pieces[numbers, of].mean(axis=1), without[:, numbers, of].mean(axis=2)) for of in (every, few)]
-    return chosen[0], chosen[1]
+    few = np.unique(np.array(same_piece), axis=0)
+    return _choices(pieces, without, every), _choices(pieces, without, few)
+
+
+def _choices(pieces: Floats, without: Floats, chosen: np.ndarray[tuple[int, ...], np.dtype[np.intp]]) -> Choices:
+    """The scores of choices of a piece of each part, ``chosen`` [choices, parts]."""
+    parts = np.arange(len(pieces))
+    return Choices(pieces[parts, chosen].mean(axis=1), without[:, parts, chosen].mean(axis=2))
 
 
 def of_extreme(pieces: Floats, without: Floats, freedom: float, extreme: str) -> Interval:
@@ -394,21 +417,25 @@ def of_extreme(pieces: Floats, without: Floats, freedom: float, extreme: str) ->
     Each piece has Student's interval. The smallest of the lower ends is below the smallest of the true scores as often
     as the lower end of that piece is, and so is the upper one above it. Where two pieces are equal, the smallest value
     of a sample is too low on average, and so are all resamples of it: the percentiles of a bootstrap missed the truth
-    in up to a third of the samples (``benchmarks/verdicts.py``). The lower end of a mean over parts is the smallest of
-    all :func:`choices_of` pieces; its upper one is that of the few, because the smallest of many ends is too low.
+    in up to a third of the samples (``tools/simulations/verdicts.py``). The lower end of a mean over parts is the
+    smallest of all :func:`choices_of` pieces; its upper one is that of the few, because the smallest of many ends is
+    too low.
 
     Parameters
     ----------
     pieces, without:
         The scores [pieces] or [parts, pieces], and the same without one cluster each [clusters, …].
 
-    >>> found = of_extreme(np.array([2.0, -2.0]), np.array([[2.5, -2.5], [2.0, -2.0], [1.5, -1.5]]), 2, "largest")
-    >>> round(found.low, 2), round(found.high, 2)
+    >>> interval = of_extreme(np.array([2.0, -2.0]), np.array([[2.5, -2.5], [2.0, -2.0], [1.5, -1.5]]), 2, "largest")
+    >>> round(interval.low, 2), round(interval.high, 2)
     (-0.48, 4.48)
     """
     # The largest is the smallest of the negative scores, the other way round.
-    sign = 1.0 if extreme == "smallest" else -1.0
-    every, few = choices_of(*_of_parts(sign * pieces, sign * without), freedom, "smallest")
+    sign = -1.0
+    if extreme == "smallest":
+        sign = 1.0
+    pieces, without = _of_parts(sign * pieces, sign * without)
+    every, few = choices_of(pieces, without, freedom, "smallest")
     low, _, _ = _ends_of_each(every.scores, every.without, freedom)
     _, high, _ = _ends_of_each(few.scores, few.without, freedom)
     ends = sorted((sign * float(low.min()), sign * float(high.min())))
@@ -432,14 +459,19 @@ def difference_of_extremes(
         Of each run the scores [pieces] or [parts, pieces], and the same without one cluster each [clusters, …].
 
     >>> same = np.array([1.0, 3.0]), np.array([[1.1, 3.0], [0.9, 3.0], [1.0, 3.0]])
-    >>> found = difference_of_extremes(same, same, 2, "smallest")
-    >>> found.low, found.high, found.p
+    >>> interval = difference_of_extremes(same, same, 2, "smallest")
+    >>> interval.low, interval.high, interval.p
     (0.0, 0.0, 1.0)
     """
     # The difference of the largest is that of the smallest of the negative scores, the other way round.
-    first, second = (a, b) if extreme == "smallest" else ((-b[0], -b[1]), (-a[0], -a[1]))
-    every_first, few_first = choices_of(*_of_parts(*first), freedom, "smallest")
-    every_second, few_second = choices_of(*_of_parts(*second), freedom, "smallest")
+    pieces_a, without_a = _of_parts(a[0], a[1])
+    pieces_b, without_b = _of_parts(b[0], b[1])
+    if extreme == "smallest":
+        every_first, few_first = choices_of(pieces_a, without_a, freedom, "smallest")
+        every_second, few_second = choices_of(pieces_b, without_b, freedom, "smallest")
+    else:
+        every_first, few_first = choices_of(-pieces_b, -without_b, freedom, "smallest")
+        every_second, few_second = choices_of(-pieces_a, -without_a, freedom, "smallest")
     lows, _, rises = _ends_of_pairs(every_first, few_second, freedom)
     _, highs, no_falls = _ends_of_pairs(few_first, every_second, freedom)
     low, high = float(lows.max(axis=1).min()), float(highs.min(axis=0).max())
@@ -450,7 +482,9 @@ def difference_of_extremes(
 
 def _of_parts(pieces: Floats, without: Floats) -> tuple[Floats, Floats]:
     """Pieces with an axis of parts, of which a score without parts has one."""
-    return (pieces, without) if pieces.ndim == 2 else (pieces[None], without[:, None])
+    if pieces.ndim == 2:
+        return pieces, without
+    return pieces[None], without[:, None]
 
 
 def _ends_of_pairs(a: Choices, b: Choices, freedom: float) -> tuple[Floats, Floats, Floats]:
@@ -475,27 +509,30 @@ def of_two_ways(ways: Sequence[Interval], value: float) -> Interval:
     both (Cameron, Gelbach and Miller, 2011, "Robust inference with multiway clustering", equation 2.11), and not below
     that of either kind. The degrees of freedom are the smaller ones. One interval alone stays as it is.
 
-    >>> one, other, both = (Interval(1.0, 3.0, "signed", error=error, freedom=20) for error in (0.5, 0.4, 0.3))
-    >>> found = of_two_ways([one, other, both], 2.0)
-    >>> round(found.error, 3), round(found.low, 2), of_two_ways([one], 2.0) is one
+    >>> first, second, both = (Interval(1.0, 3.0, "signed", error=error, freedom=20) for error in (0.5, 0.4, 0.3))
+    >>> interval = of_two_ways([first, second, both], 2.0)
+    >>> round(interval.error, 3), round(interval.low, 2), of_two_ways([first], 2.0) is first
     (0.566, 0.82, True)
     """
     if len(ways) == 1 or ways[0].method == "identical":
         return ways[0]
     if any(math.isnan(way.low) for way in ways):
         return NONE
-    freedom = min(way.freedom for way in ways)
-    if ways[0].method != "extreme":
-        error = math.sqrt(_of_both(*(way.error**2 for way in ways)))
-        return _students(value, error, freedom, ways[0].method)
-    below = math.sqrt(_of_both(*((value - way.low) ** 2 for way in ways)))
-    above = math.sqrt(_of_both(*((way.high - value) ** 2 for way in ways)))
-    found = Interval.of(value - below, value + above, "extreme", freedom=freedom)
-    return replace(found, p=p_of(found, value, 0.0))
+    first, second, both = ways
+    freedom = min(first.freedom, second.freedom, both.freedom)
+    if first.method != "extreme":
+        variance = _two_way_variance(first.error**2, second.error**2, both.error**2)
+        return _students(value, math.sqrt(variance), freedom, first.method)
+    # An extreme has no standard error; the squares of its halves take the place of variances.
+    below = _two_way_variance((value - first.low) ** 2, (value - second.low) ** 2, (value - both.low) ** 2)
+    above = _two_way_variance((first.high - value) ** 2, (second.high - value) ** 2, (both.high - value) ** 2)
+    interval = Interval.of(value - math.sqrt(below), value + math.sqrt(above), "extreme", freedom=freedom)
+    return replace(interval, p=p_of(interval, value, 0.0))
 
 
-def _of_both(one: float, other: float, both: float) -> float:
-    return max(one + other - both, one, other)
+def _two_way_variance(first: float, second: float, both: float) -> float:
+    """The variance by two kinds of clusters, from those by each kind and by both (Cameron et al., equation 2.11)."""
+    return max(first + second - both, first, second)
 
 
 def correlation_within(values: Floats, codes: np.ndarray[tuple[int], np.dtype[np.intp]]) -> float:
@@ -523,7 +560,9 @@ def correlation_within(values: Floats, codes: np.ndarray[tuple[int], np.dtype[np
     # The size of a cluster that counts where sizes differ.
     size = (total - float((sizes**2).sum()) / total) / (clusters - 1)
     spread = between + (size - 1) * within
-    return float((between - within) / spread) if spread > _ROUNDING * max(squares, 1e-300) else math.nan
+    if spread > _ROUNDING * max(squares, 1e-300):
+        return float((between - within) / spread)
+    return math.nan
 
 
 def p_of(interval: Interval, value: float, ideal: float) -> float:
@@ -534,9 +573,14 @@ def p_of(interval: Interval, value: float, ideal: float) -> float:
     >>> round(p_of(Interval(52.0, 60.0, "cluster-t"), 56.0, 52.0), 3), p_of(Interval(52.0, 60.0, ""), 56.0, 56.0)
     (0.05, 1.0)
     """
-    reach = value - interval.low if value > ideal else interval.high - value
-    if value == ideal or math.isnan(reach):
-        return math.nan if math.isnan(reach) else 1.0
+    if value > ideal:
+        reach = value - interval.low
+    else:
+        reach = interval.high - value
+    if math.isnan(reach):
+        return math.nan
+    if value == ideal:
+        return 1.0
     if reach <= 0:
         return 0.0
     return 2 * float(stdtr(interval.freedom, -abs(value - ideal) / reach * student(interval.freedom)))
@@ -561,7 +605,9 @@ def rule_of_three(value: float, clusters: float, span: float) -> Interval:
     """
     # The share that n clusters could have missed with a probability of the tail: (1 − share)ⁿ = tail.
     reach = span * (1 - _TAIL ** (1 / clusters))
-    p = 1.0 if value == 0 else min(1.0, 2 * 0.5**clusters)
+    p = 1.0
+    if value != 0:
+        p = min(1.0, 2 * 0.5**clusters)
     return Interval.of(value - reach, value + reach, "rule of three", p)
 
 
@@ -570,7 +616,7 @@ def over_parts(interval: Interval, parts: Floats) -> Interval:
 
     ``interval`` is over clusters, as if the parts were given. The variance of the mean over parts is added, and the
     degrees of freedom are Satterthwaite's, of both. What clusters and parts make together is in both variances, so the
-    interval is rather too wide than too narrow (``benchmarks/wordings.py``). One part leaves it as it is.
+    interval is rather too wide than too narrow (``tools/simulations/wordings.py``). One part leaves it as it is.
 
     >>> wide = over_parts(Interval(1.0, 3.0, "cluster-t", error=0.5, freedom=20), np.array([1.0, 2.0, 3.0]))
     >>> round(wide.low, 2), round(wide.high, 2), round(wide.error, 2), round(wide.freedom, 1)

@@ -46,8 +46,10 @@ def draw(stream: np.random.PCG64, counts: Floats) -> None:
     array([3., 3., 3., 3.])
     """
     resamples, clusters = counts.shape
-    rows = max(1, _DRAWN // max(1, clusters))
-    for start in range(0, resamples if clusters else 0, rows):
+    if not clusters:
+        return
+    rows = max(1, _DRAWN // clusters)
+    for start in range(0, resamples, rows):
         part = counts[start : start + rows]
         # A resample takes whole 64-bit numbers, so the counts do not depend on how many rows are drawn at once.
         raw = stream.random_raw((len(part), (clusters + 1) // 2)).astype("<u8", copy=False)
@@ -80,6 +82,12 @@ class Sums:
     shape: tuple[int, ...]
     why: str
 
+    @property
+    def total(self) -> Floats:
+        """The sums over all clusters, in the shape of the metric."""
+        total: Floats = self.columns.sum(axis=1).reshape(self.shape)
+        return total
+
 
 def _add_up(metric: Metric, subset: Subset) -> Sums:
     with np.errstate(invalid="ignore"):
@@ -87,13 +95,17 @@ def _add_up(metric: Metric, subset: Subset) -> Sums:
     n, *shape = values.shape
     values = values.reshape(n, math.prod(shape))
     finite = np.isfinite(values)
-    wrong = 0 if finite.all() else int((~finite).any(axis=1).sum())
-    # NaN times a count of 0 is NaN, so one NaN would make the value of every resample NaN.
-    usable = np.zeros_like(values) if wrong else values
-    columns = np.empty((usable.shape[1], len(subset.clusters)))
-    for number, column in enumerate(usable.T):
+    why = ""
+    if not n:
+        why = "no rows"
+    elif not finite.all():
+        wrong = int((~finite).any(axis=1).sum())
+        why = f"{wrong} of {n} rows have no finite value"
+        # NaN times a count of 0 is NaN, so one NaN would make the value of every resample NaN.
+        values = np.zeros_like(values)
+    columns = np.empty((values.shape[1], len(subset.clusters)))
+    for number, column in enumerate(values.T):
         columns[number] = np.bincount(subset.codes, column, minlength=len(subset.clusters))
-    why = f"{wrong} of {n} rows have no finite value" if wrong else "" if n else "no rows"
     return Sums(subset, columns, tuple(shape), why)
 
 
@@ -118,16 +130,17 @@ def _distinct(sums: Sequence[Sums], clusters: int) -> tuple[Floats, list[list[in
     columns: list[Floats] = []
     where: list[list[int]] = []
     for metric_sums in sums:
-        where.append([])
-        for own in metric_sums.columns:
+        of_metric = []
+        for sums_of_column in metric_sums.columns:
             column = np.zeros(clusters)
             # Groups without a row in a cluster add 0 there, so one draw of clusters serves all groups and metrics.
-            column[metric_sums.subset.clusters] = own
+            column[metric_sums.subset.clusters] = sums_of_column
             # Many metrics share a denominator or a whole column; each costs a row of the product only once.
             number = numbers.setdefault(column.tobytes(), len(columns))
             if number == len(columns):
                 columns.append(column)
-            where[-1].append(number)
+            of_metric.append(number)
+        where.append(of_metric)
     return np.array(columns).reshape(len(columns), clusters), where
 
 
@@ -138,9 +151,9 @@ def resampled(items: Sequence[Item], sums: Sequence[Sums], clusters: int, resamp
     finals = []
     for (_, metric), metric_sums, rows in zip(items, sums, where, strict=True):
         # Back to the shape of the metric, with the resamples first.
-        own = np.moveaxis(totals[rows].reshape(*metric_sums.shape, 1 + resamples), -1, 0)
+        of_metric = np.moveaxis(totals[rows].reshape(*metric_sums.shape, 1 + resamples), -1, 0)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            values = metric.final(own)
+            values = metric.final(of_metric)
         finals.append(np.where(np.isfinite(values), values, np.nan))
     return finals
 
@@ -193,14 +206,17 @@ def measure(
     >>> share = Metric("share", lambda t: np.stack([t["x"], np.ones(len(t["x"]))], 1), lambda s: s[..., 0] / s[..., 1],
     ...                None, 0, 1, "Share of rows.")
     >>> table, every = {"x": np.array([0.0, 1.0, 1.0, 1.0] * 20)}, Group("all", np.ones(80, bool))
-    >>> (found,) = measure([(every, share)], table, np.arange(80))
-    >>> found.value, found.n, found.low < 0.75 < found.high
+    >>> (estimate,) = measure([(every, share)], table, np.arange(80))
+    >>> estimate.value, estimate.n, estimate.low < 0.75 < estimate.high
     (0.75, 80, True)
     """
     codes, count = _codes(items, table, clusters)
     sums = added_up(items, table, codes)
     finals = resampled(items, sums, count, resamples, seed)
-    return [_estimate(benchmark, *parts) for parts in zip(items, sums, finals, strict=True)]
+    estimates = []
+    for item, metric_sums, values in zip(items, sums, finals, strict=True):
+        estimates.append(_estimate(benchmark, item, metric_sums, values))
+    return estimates
 
 
 def compare(
@@ -226,12 +242,17 @@ def compare(
     """
     codes, count = _codes(items, table_a, clusters)
     _check_same_examples(table_a, table_b)
-    sums = [added_up(items, table, codes) for table in (table_a, table_b)]
-    finals = [resampled(items, own, count, resamples, seed) for own in sums]
-    ways = [[both] for both in zip(*sums, strict=True)]
+    sums_a = added_up(items, table_a, codes)
+    sums_b = added_up(items, table_b, codes)
+    # The same seed for both runs, so that a resample has the same clusters in both.
+    finals_a = resampled(items, sums_a, count, resamples, seed)
+    finals_b = resampled(items, sums_b, count, resamples, seed)
+    ways = [[both] for both in zip(sums_a, sums_b, strict=True)]
     if own_clusters:
         ways = _two_ways(items, table_a, table_b, ways)
-    differences = [_difference(benchmark, *parts) for parts in zip(items, ways, *finals, strict=True)]
+    differences = []
+    for item, ways_of_item, values_a, values_b in zip(items, ways, finals_a, finals_b, strict=True):
+        differences.append(_difference(benchmark, item, ways_of_item, values_a, values_b))
     return corrected(differences)
 
 
@@ -249,14 +270,15 @@ def _two_ways(items: Sequence[Item], table_a: Table, table_b: Table, ways: list[
     for column in sorted(columns & table_a.keys() & table_b.keys()):
         places = [place for place, (_, metric) in enumerate(items) if metric.cluster == column]
         chosen = [items[place] for place in places]
-        of_a, of_b = (np.unique(table[column].astype(str), return_inverse=True)[1] for table in (table_a, table_b))
+        _, of_a = np.unique(table_a[column].astype(str), return_inverse=True)
+        _, of_b = np.unique(table_b[column].astype(str), return_inverse=True)
         _, of_both = np.unique(of_a * (int(of_b.max()) + 1) + of_b, return_inverse=True)
-        by_way = [
-            list(zip(added_up(chosen, table_a, codes), added_up(chosen, table_b, codes), strict=True))
-            for codes in (of_a, of_b, of_both)
-        ]
-        for number, place in enumerate(places):
-            results[place] = [way[number] for way in by_way]
+        for place in places:
+            results[place] = []
+        for codes in (of_a, of_b, of_both):
+            sums_a, sums_b = added_up(chosen, table_a, codes), added_up(chosen, table_b, codes)
+            for place, a, b in zip(places, sums_a, sums_b, strict=True):
+                results[place].append((a, b))
     return results
 
 
@@ -269,16 +291,27 @@ def corrected(differences: Sequence[Difference]) -> list[Difference]:
     one: at the level 0.05 over the number of p-values (that of language ability, whose verdict is not corrected, at
     0.05), and infinite where there are too few clusters for any.
     """
-    clusters = [math.inf if d.method == "identical" else d.clusters for d in differences]
-    of_change, of_direction = verdict.corrected([d.p for d in differences], [d.p_side for d in differences], clusters)
+    clusters: list[float] = []
+    for difference in differences:
+        # Equal answers are no matter of chance, so their p needs no number of clusters.
+        if difference.method == "identical":
+            clusters.append(math.inf)
+        else:
+            clusters.append(difference.clusters)
+    p_of_change = [difference.p for difference in differences]
+    p_of_side = [difference.p_side for difference in differences]
+    of_change, of_direction = verdict.corrected(p_of_change, p_of_side, clusters)
     # The first step of Holm's method, which a difference meets that is the only one.
     level = verdict.LEVEL / max(1, sum(not math.isnan(value) for value in of_change))
     results = []
-    for d, p_holm, p_direction, number in zip(differences, of_change, of_direction, clusters, strict=True):
-        found = math.inf
-        if verdict.smallest_p(number) < level or d.ability:
-            found = intervals.detectable(d.error, d.freedom, verdict.LEVEL if d.ability else level)
-        results.append(replace(d, p_holm=p_holm, p_direction=p_direction, detectable=_steady(found)))
+    for difference, p_holm, p_direction, number in zip(differences, of_change, of_direction, clusters, strict=True):
+        if difference.ability:
+            detectable = intervals.detectable(difference.error, difference.freedom, verdict.LEVEL)
+        elif verdict.smallest_p(number) < level:
+            detectable = intervals.detectable(difference.error, difference.freedom, level)
+        else:
+            detectable = math.inf
+        results.append(replace(difference, p_holm=p_holm, p_direction=p_direction, detectable=_steady(detectable)))
     return results
 
 
@@ -319,20 +352,28 @@ def _check_same_examples(table_a: Table, table_b: Table) -> None:
 
 def _estimate(benchmark: str, item: Item, sums: Sums, finals: Floats) -> Estimate:
     _, metric = item
-    value = math.nan if sums.why else float(finals[0])
-    interval = _over_parts(metric, _interval_of_run(metric, sums, value, finals[1:]), value, sums)
+    value = math.nan
+    if not sums.why:
+        value = float(finals[0])
+    resampled = finals[1:]
+    interval = _over_parts(metric, _interval_of_run(metric, sums, value, resampled), value, sums)
     with_ideal = metric.ideal is not None and math.isfinite(metric.ideal)
     bias = math.nan
-    resampled = finals[1:]
     # A score of few rows can be without a value in every resample.
     if metric.pieces is not None and not math.isnan(value) and not np.isnan(resampled).all():
         bias = float(np.nanmean(resampled)) - value
+    p = math.nan
+    if with_ideal:
+        p = _steady(_p_of_ideal(metric, sums, interval, value))
+    printed_sd = None
+    if metric.sd is not None and not math.isnan(value):
+        printed_sd = metric.sd(value, sums.subset.n)
     return Estimate(
-        **_fields(benchmark, item, sums, value, interval, finals[1:], sums.why),
+        **_fields(benchmark, item, sums, value, interval, resampled, sums.why),
         icc=_icc(metric, sums.subset),
-        p=_steady(_p_of_ideal(metric, sums, interval, value)) if with_ideal else math.nan,
+        p=p,
         bias=_steady(bias),
-        printed_sd=None if metric.sd is None or math.isnan(value) else metric.sd(value, sums.subset.n),
+        printed_sd=printed_sd,
         least=metric.low,
         most=metric.high,
         label=metric.label,
@@ -343,7 +384,7 @@ def _p_of_ideal(metric: Metric, sums: Sums, interval: Interval, value: float) ->
     """Two-sided p that a score is its ideal value; of a bootstrap the larger one of its own and of Student's.
 
     Percentiles say little of the far tails, where corrected p-values are: of 30 clusters they had a p below 0.01 in up
-    to 1.2 % of the samples at the ideal value (``benchmarks/verdicts.py``).
+    to 1.2 % of the samples at the ideal value (``tools/simulations/verdicts.py``).
     """
     ideal = metric.ideal or 0.0
     p = intervals.p_of(interval, value, ideal)
@@ -361,6 +402,7 @@ def _interval_of_run(metric: Metric, sums: Sums, value: float, draws: Floats) ->
     if math.isnan(value) or clusters < 2:
         return intervals.NONE
     effective = intervals.effective_number(np.bincount(sums.subset.codes).astype(float))
+    span = metric.high - metric.low
     chosen: Interval | None = None
     if metric.events is not None:
         event, weight = metric.events(sums.subset.rows).T
@@ -370,16 +412,20 @@ def _interval_of_run(metric: Metric, sums: Sums, value: float, draws: Floats) ->
             chosen = _scaled(intervals.signed(counts), metric)
         else:
             exact, method = intervals.binomial(counts)
-            chosen = _cluster_t(metric, sums, value) if method == "cluster-t" else None
-            chosen = _scaled(exact, metric) if method == "binomial" else chosen
-    # All resamples are equal, so the bootstrap would claim certainty; the rule of three bounds what was not seen.
-    elif math.isfinite(span := metric.high - metric.low) and _sd(draws) <= _ROUNDING * span:
+            if method == "binomial":
+                chosen = _scaled(exact, metric)
+            elif method == "cluster-t":
+                chosen = _cluster_t(metric, sums, value)
+    elif math.isfinite(span) and _sd(draws) <= _ROUNDING * span:
+        # All resamples are equal, so the bootstrap would claim certainty; the rule of three bounds what was not seen.
         chosen = intervals.rule_of_three(value, effective, span)
     elif metric.pieces is not None:
         chosen = _extreme(metric, sums)
     elif metric.fisher or effective < intervals.FEW:
         chosen = _cluster_t(metric, sums, value)
-    return intervals.cut(chosen, value, metric.low, metric.high) if chosen else intervals.bootstrap(draws, clusters)
+    if chosen is None:
+        return intervals.bootstrap(draws, clusters)
+    return intervals.cut(chosen, value, metric.low, metric.high)
 
 
 def _difference(benchmark: str, item: Item, ways: Sequence[Both], finals_a: Floats, finals_b: Floats) -> Difference:
@@ -389,17 +435,21 @@ def _difference(benchmark: str, item: Item, ways: Sequence[Both], finals_a: Floa
     # Both runs are resampled with the same seed, so a resample has the same clusters in both, and its difference is
     # paired.
     finals, why = finals_a - finals_b, a.why or b.why
-    value = math.nan if why else float(finals[0])
-    interval = intervals.of_two_ways(
-        [_interval_of_difference(metric, *both, value, finals[1:]) for both in ways], value
-    )
-    interval = interval if interval.method == "identical" else _over_parts(metric, interval, value, a, b)
+    value = math.nan
+    if not why:
+        value = float(finals[0])
+    by_way = [_interval_of_difference(metric, of_a, of_b, value, finals[1:]) for of_a, of_b in ways]
+    interval = intervals.of_two_ways(by_way, value)
     span = metric.high - metric.low
+    if interval.method != "identical":
+        interval = _over_parts_of_difference(metric, interval, value, a, b)
     if len(ways) > 1 and not math.isnan(interval.low):
         interval = intervals.cut(interval, value, -span, span)
-    side = math.nan if math.isnan(value) else _p_of_side(metric, ways)
+    p_side = math.nan
+    if not math.isnan(value):
+        p_side = _p_of_side(metric, ways)
     fields = _fields(benchmark, item, a, value, interval, finals[1:], why)
-    return Difference(**fields, icc=_icc(metric, a.subset, b.subset), p=interval.p, p_side=side)
+    return Difference(**fields, icc=_icc(metric, a.subset, b.subset), p=interval.p, p_side=p_side)
 
 
 def _icc(metric: Metric, subset: Subset, other: Subset | None = None) -> float:
@@ -408,12 +458,12 @@ def _icc(metric: Metric, subset: Subset, other: Subset | None = None) -> float:
         return math.nan
     events, weights = metric.events(subset.rows).T
     counted = weights > 0
-    if other is not None:
+    if other is None:
+        values = events[counted] / weights[counted]
+    else:
         other_events, other_weights = metric.events(other.rows).T
         counted = counted & (other_weights > 0)
         values = events[counted] / weights[counted] - other_events[counted] / other_weights[counted]
-    else:
-        values = events[counted] / weights[counted]
     if not len(values) or not np.isfinite(values).all():
         return math.nan
     return _steady(intervals.correlation_within(values, subset.codes[counted]))
@@ -428,36 +478,40 @@ def _p_of_side(metric: Metric, ways: Sequence[Both]) -> float:
         return math.nan
     if metric.ideal in (metric.low, metric.high) or math.isinf(metric.ideal):
         return 0.0
-    found = [_interval_of_side(metric, metric.ideal, *both) for both in ways]
-    value = sum(float(metric.final(sums.columns.sum(axis=1).reshape(sums.shape))) for sums in ways[0]) / 2
-    p = intervals.of_two_ways(found, value - metric.ideal).p
-    return 1.0 if math.isnan(p) else p
+    by_way = [_interval_of_side(metric, metric.ideal, a, b) for a, b in ways]
+    a, b = ways[0]
+    value = (float(metric.final(a.total)) + float(metric.final(b.total))) / 2
+    p = intervals.of_two_ways(by_way, value - metric.ideal).p
+    if math.isnan(p):
+        return 1.0
+    return p
 
 
 def _interval_of_side(metric: Metric, ideal: float, a: Sums, b: Sums) -> Interval:
     """The interval of the mean of two scores minus the ideal value; none where it cannot be computed."""
     subset = a.subset
-    without = [_without_each(metric, sums) for sums in (a, b)]
-    if len(subset.clusters) < 2 or not np.isfinite(without).all():
+    without_a, without_b = _without_each(metric, a), _without_each(metric, b)
+    if len(subset.clusters) < 2 or not np.isfinite(without_a).all() or not np.isfinite(without_b).all():
         return intervals.NONE
-    scores = [metric.final(sums.columns.sum(axis=1).reshape(sums.shape)) for sums in (a, b)]
+    score_a, score_b = metric.final(a.total), metric.final(b.total)
     if metric.fisher:
-        scores, without = [intervals.fisher(score) for score in scores], [intervals.fisher(each) for each in without]
+        score_a, score_b = intervals.fisher(score_a), intervals.fisher(score_b)
+        without_a, without_b = intervals.fisher(without_a), intervals.fisher(without_b)
         ideal = float(intervals.fisher(ideal))
-    middle, each = float(scores[0] + scores[1]) / 2 - ideal, (without[0] + without[1]) / 2 - ideal
+    middle = float(score_a + score_b) / 2 - ideal
+    without = (without_a + without_b) / 2 - ideal
     if metric.events is not None and not metric.absolute:
         # As a signed share: 1 is the largest distance from the ideal value.
         reach = max(metric.high - ideal, ideal - metric.low)
         weights = (metric.events(subset.rows)[:, 1] + metric.events(b.subset.rows)[:, 1]) / 2
         counts = Counts.of(np.zeros(subset.n), weights, subset.codes)
-        found = intervals.with_pseudo_examples(middle / reach, each / reach, counts.examples, counts.clusters)
-        found = replace(found, error=reach * found.error)
+        share = intervals.with_pseudo_examples(middle / reach, without / reach, counts.examples, counts.clusters)
+        interval = replace(share, error=reach * share.error)
     else:
-        found = intervals.cluster_t(middle, each, _freedom(subset))
+        interval = intervals.cluster_t(middle, without, _freedom(subset))
     if metric.parts is not None:
-        parts = [metric.parts(sums.columns.sum(axis=1).reshape(sums.shape)) for sums in (a, b)]
-        found = intervals.over_parts(found, (parts[0] + parts[1]) / 2)
-    return found
+        interval = intervals.over_parts(interval, (metric.parts(a.total) + metric.parts(b.total)) / 2)
+    return interval
 
 
 def _interval_of_difference(metric: Metric, a: Sums, b: Sums, value: float, draws: Floats) -> Interval:
@@ -481,18 +535,27 @@ def _interval_of_difference(metric: Metric, a: Sums, b: Sums, value: float, draw
         chosen = _difference_of_extremes(metric, a, b)
     else:
         chosen = _cluster_t_of_difference(metric, a, b, value)
-    return intervals.cut(chosen, value, -span, span) if chosen else intervals.bootstrap(draws, clusters)
+    if chosen is None:
+        return intervals.bootstrap(draws, clusters)
+    return intervals.cut(chosen, value, -span, span)
 
 
-def _over_parts(metric: Metric, interval: Interval, value: float, *of: Sums) -> Interval:
-    """The interval with the variance over the parts of a metric, of one run or of the difference of two."""
+def _over_parts(metric: Metric, interval: Interval, value: float, sums: Sums) -> Interval:
+    """The interval of a score with the variance over the parts of its metric."""
     if metric.parts is None or math.isnan(interval.error):
         return interval
     # Wordings are few, and a resample of rows keeps all of them: their variance is added to that of the rows.
-    parts = [metric.parts(sums.columns.sum(axis=1).reshape(sums.shape)) for sums in of]
-    wide = intervals.over_parts(interval, parts[0] - parts[1] if len(parts) > 1 else parts[0])
+    wide = intervals.over_parts(interval, metric.parts(sums.total))
+    return intervals.cut(wide, value, metric.low, metric.high)
+
+
+def _over_parts_of_difference(metric: Metric, interval: Interval, value: float, a: Sums, b: Sums) -> Interval:
+    """The interval of a difference with the variance over the parts of its metric."""
+    if metric.parts is None or math.isnan(interval.error):
+        return interval
+    wide = intervals.over_parts(interval, metric.parts(a.total) - metric.parts(b.total))
     span = metric.high - metric.low
-    return intervals.cut(wide, value, *((metric.low, metric.high) if len(parts) == 1 else (-span, span)))
+    return intervals.cut(wide, value, -span, span)
 
 
 def _same(a: Table, b: Table) -> bool:
@@ -514,17 +577,27 @@ def _fields(
     clusters = len(sums.subset.clusters)
     if not why and math.isnan(value):
         why = metric.undefined
+    if not why and clusters < 2:
+        why = "one cluster, so no interval"
+    sd = math.nan
+    if not math.isnan(interval.low):
+        sd = _sd(draws)
     return {
         "benchmark": benchmark,
         "group": group.name,
         "metric": metric.name,
         "value": _steady(value),
-        **{name: _steady(getattr(interval, name)) for name in ("low", "high", "error", "freedom")},
-        "sd": _steady(math.nan if math.isnan(interval.low) else _sd(draws)),
+        "low": _steady(interval.low),
+        "high": _steady(interval.high),
+        "error": _steady(interval.error),
+        "freedom": _steady(interval.freedom),
+        "sd": _steady(sd),
         "n": sums.subset.n,
         "clusters": clusters,
-        **{name: getattr(metric, name) for name in ("ideal", "reading", "ability")},
-        "why": why or ("one cluster, so no interval" if clusters < 2 else ""),
+        "ideal": metric.ideal,
+        "reading": metric.reading,
+        "ability": metric.ability,
+        "why": why,
         "method": interval.method,
         "detectable": _steady(intervals.detectable(interval.error, interval.freedom)),
         "title": metric.names[0],
@@ -534,13 +607,17 @@ def _fields(
 
 def _steady(value: float) -> float:
     """Twelve digits, because sums depend on the processor in the last ones; NaN is that of ``math``."""
-    return math.nan if math.isnan(value) else float(f"{value:.12g}")
+    if math.isnan(value):
+        return math.nan
+    return float(f"{value:.12g}")
 
 
 def _sd(draws: Floats) -> float:
     """The standard deviation of the defined draws; NaN for fewer than two."""
     defined = draws[~np.isnan(draws)]
-    return float(defined.std(ddof=1)) if len(defined) > 1 else math.nan
+    if len(defined) < 2:
+        return math.nan
+    return float(defined.std(ddof=1))
 
 
 def _scaled(exact: Interval, metric: Metric) -> Interval:
@@ -575,16 +652,18 @@ def _extreme(metric: Metric, sums: Sums) -> Interval | None:
 
 def _difference_of_extremes(metric: Metric, a: Sums, b: Sums) -> Interval | None:
     """The interval of the difference of two such scores; None where their smooth scores are not defined."""
-    both = _pieces(metric, a), _pieces(metric, b)
-    if not all(np.isfinite(without).all() for _, without in both):
+    pieces_a, without_a = _pieces(metric, a)
+    pieces_b, without_b = _pieces(metric, b)
+    if not np.isfinite(without_a).all() or not np.isfinite(without_b).all():
         return None
-    return intervals.difference_of_extremes(*both, _freedom(a.subset), metric.extreme)
+    freedom = _freedom(a.subset)
+    return intervals.difference_of_extremes((pieces_a, without_a), (pieces_b, without_b), freedom, metric.extreme)
 
 
 def _pieces(metric: Metric, sums: Sums) -> tuple[Floats, Floats]:
     """The smooth scores [(parts,) pieces] of a metric, and the same without one cluster each [clusters, …]."""
     assert metric.pieces is not None
-    return metric.pieces(sums.columns.sum(axis=1).reshape(sums.shape)), _without_each(metric, sums, metric.pieces)
+    return metric.pieces(sums.total), _without_each(metric, sums, metric.pieces)
 
 
 def _cluster_t_of_difference(metric: Metric, a: Sums, b: Sums, value: float) -> Interval | None:
@@ -593,16 +672,20 @@ def _cluster_t_of_difference(metric: Metric, a: Sums, b: Sums, value: float) -> 
     That of two correlations is computed on Fisher's scale. The slope between the two, (r_a - r_b) / (z_a - z_b),
     brings it back, so that its middle is the difference of the correlations.
     """
-    without = [_without_each(metric, sums) for sums in (a, b)]
-    if not np.isfinite(without).all():
+    without_a, without_b = _without_each(metric, a), _without_each(metric, b)
+    if not np.isfinite(without_a).all() or not np.isfinite(without_b).all():
         return None
     if not metric.fisher:
-        return intervals.cluster_t(value, without[0] - without[1], _freedom(a.subset))
-    r = np.array([metric.final(sums.columns.sum(axis=1).reshape(sums.shape)) for sums in (a, b)])
-    z, z_without = intervals.fisher(r), intervals.fisher(np.array(without))
+        return intervals.cluster_t(value, without_a - without_b, _freedom(a.subset))
+    r_a, r_b = metric.final(a.total), metric.final(b.total)
+    z_a, z_b = intervals.fisher(r_a), intervals.fisher(r_b)
+    z_without = intervals.fisher(without_a) - intervals.fisher(without_b)
     # The interval is symmetric in z; the slope between both points takes it back to the scale of the correlation.
-    slope = (r[0] - r[1]) / (z[0] - z[1]) if z[0] != z[1] else 1 - r[0] ** 2
-    interval = intervals.cluster_t(float(z[0] - z[1]), z_without[0] - z_without[1], _freedom(a.subset))
+    if z_a == z_b:
+        slope = float(1 - r_a**2)
+    else:
+        slope = float((r_a - r_b) / (z_a - z_b))
+    interval = intervals.cluster_t(float(z_a - z_b), z_without, _freedom(a.subset))
     return replace(interval, low=slope * interval.low, high=slope * interval.high, error=slope * interval.error)
 
 
@@ -626,7 +709,8 @@ def _discordant(a: Floats, b: Floats, subset: Subset) -> Counts:
     p = (p_a + p_b) / 2 and W the mean of the runs' sums of weights, p_a - p_b is exactly
     Σ ((event_a - p · weight_a) - (event_b - p · weight_b)) / W, in which concordant examples are 0.
     """
-    (events_a, weights_a), (events_b, weights_b) = a.T, b.T
+    events_a, weights_a = a.T
+    events_b, weights_b = b.T
     # Where an example has another weight in b, the difference of the weights counts at the mean rate of both.
     p = (events_a.sum() / weights_a.sum() + events_b.sum() / weights_b.sum()) / 2
     return Counts.of(events_a - events_b - p * (weights_a - weights_b), (weights_a + weights_b) / 2, subset.codes)

@@ -63,7 +63,7 @@ from scoring.commands import rescore
 from scoring.declared import DECLARED
 from scoring.inference import checkpoint
 from scoring.inference.load_options import load
-from scoring.inference.probes import MEASURED
+from scoring.inference.measurements import MEASURED
 from scoring.inference.store import Store
 from scoring.inputs import prompts, tables
 from scoring.reproduce import figures, measured, published

@@ -16,7 +16,7 @@ import torch
 
 from mitigation.errors import MitigationError
 from mitigation.recipes import get
-from mitigation.running.run import mitigate
+from mitigation.running.run import make_and_evaluate
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import read
 from scoring.inference.load_options import LoadOptions
@@ -54,7 +54,7 @@ def run(name, source, text, out):
     fields = type(recipe.profiles["clean"]).__dataclass_fields__
     given = {field: value for field, value in text.items() if field in fields and name != "prompts"} | changed
     settings = replace(recipe.profiles["clean"], **given)
-    mitigate(
+    make_and_evaluate(
         recipe, settings, LoadOptions(kind, device="cpu"), TrainingData(str(source)), out, None, silent(), silent()
     )
 

@@ -17,7 +17,7 @@ from mitigation.editing import session
 from mitigation.errors import MitigationError
 from mitigation.publish import publication
 from mitigation.recipes import fast, get
-from mitigation.running.run import mitigate
+from mitigation.running.run import make_and_evaluate
 from mitigation.training.data import TrainingData
 from scoring.adapters import attach
 from scoring.adapters.facts import read
@@ -55,7 +55,7 @@ def settings(**changed):
 
 def run(model, data, out, **changed):
     out.mkdir(parents=True)
-    return fast.RECIPE.run(model, settings(**changed), data, out, Console(quiet=True))
+    return fast.RECIPE.make(model, settings(**changed), data, out, Console(quiet=True))
 
 
 def test_a_stamp_is_made_with_the_changes_in_its_facts(data, tmp_path):
@@ -130,7 +130,7 @@ def test_an_edit_that_changes_nothing_says_so(data, tmp_path):
     out = tmp_path / "work" / "made"
     out.mkdir(parents=True)
     few = settings(passes=1, iterations=1, rate=100.0)
-    adapter = fast.RECIPE.run(made.bundled(), few, data, out, Console(file=said, width=200))
+    adapter = fast.RECIPE.make(made.bundled(), few, data, out, Console(file=said, width=200))
     assert "No batch improved its loss, so the stamp changes nothing; lower --rate 100.0." in said.getvalue()
     assert adapter.measures["gap_edited_after"] == adapter.measures["gap_edited_before"]
 
@@ -228,9 +228,10 @@ def test_the_card_of_a_masked_stamp_loads_a_masked_model_and_has_the_held_out_su
 def test_repeating_a_finished_run_keeps_its_cost(data, tmp_path):
     quiet = Console(quiet=True)
     options = LoadOptions("tiny-causal", device="cpu")
-    made_twice = [
-        mitigate(fast.RECIPE, settings(passes=2), options, data, tmp_path / "out", None, quiet, quiet) for _ in range(2)
-    ]
+    made_twice = []
+    for _ in range(2):
+        out = tmp_path / "out"
+        made_twice.append(make_and_evaluate(fast.RECIPE, settings(passes=2), options, data, out, None, quiet, quiet))
     assert made_twice[0].cost == made_twice[1].cost
     assert made_twice[0].measures["seconds_editing"][0] == made_twice[1].measures["seconds_editing"][0]
     assert read(tmp_path / "out").cost == made_twice[0].cost

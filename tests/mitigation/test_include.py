@@ -1,16 +1,21 @@
 """A recipe in a file outside the project."""
 
 import json
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from mitigation import recipes
+from mitigation import mitigate, recipes
 from mitigation.__main__ import app
 from mitigation.errors import MitigationError
 from mitigation.publish import app as publish
-from scoring.adapters.facts import read
-from tests.mitigation.made import data
+from mitigation.recipe import Job, Settings, setting
+from mitigation.training.data import TrainingData
+from scoring.adapters.facts import PROMPT, read
+from tests.helpers import ROOT
+from tests.mitigation.made import bundled, data, silent
 
 RECIPE = """
 from __future__ import annotations
@@ -18,20 +23,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cards.common.files import put
-from mitigation.adapters.write import describe
-from mitigation.recipe import Recipe, setting
-from scoring.adapters.facts import PROMPT, Cost
+from mitigation.recipe import Recipe, Settings, setting
+from scoring.adapters.facts import PROMPT
 from scoring.inputs.prompts import PROMPTS
 
 
-@dataclass(frozen=True, slots=True)
-class PoliteSettings:
+@dataclass(frozen=True)
+class PoliteSettings(Settings):
     prompt: str = setting("debias-1", "Which prompt.", "made up")
 
 
-def run(model, settings, data, out, console):
-    put(out / PROMPT, PROMPTS[settings.prompt].json().encode())
-    return describe(out, model, RECIPE.name, settings, data={}, cost=Cost(0, 0.0, 0, "cpu"))
+def run(job):
+    put(job.out / PROMPT, PROMPTS[job.settings.prompt].json().encode())
+    return job.done(None)
 
 
 RECIPE = Recipe(
@@ -90,6 +94,18 @@ def test_an_included_recipe_has_a_command_options_numbers_and_a_card(file, tmp_p
         ("own.py", RECIPE.replace('"polite"', '"fast"'), "has the name 'fast' of another recipe; give it a new name."),
         ("broken.py", "1 / 0", "cannot be run (ZeroDivisionError: division by zero); correct the file."),
         ("leaving.py", "import sys\nsys.exit(0)", "cannot be run (SystemExit: 0); correct the file."),
+        (
+            "plain.py",
+            RECIPE.replace("(Settings)", ""),
+            "cannot be run (MitigationError: The settings of the recipe polite are no Settings but PoliteSettings; let "
+            "the class inherit from mitigation.recipe.Settings.); correct the file.",
+        ),
+        (
+            "hidden.py",
+            RECIPE.replace("prompt: str", "inputs: str").replace("settings.prompt", "settings.inputs"),
+            "cannot be run (MitigationError: A setting of the recipe polite is called inputs, which is a method of "
+            "Settings; give it another name.); correct the file.",
+        ),
         ("empty.py", "", "defines no RECIPE; set it to a mitigation.recipe.Recipe."),
         ("recipe.txt", RECIPE, "is not a Python file; give a file NAME.py that defines RECIPE."),
     ],
@@ -108,3 +124,64 @@ def test_the_command_refuses_a_file_that_is_not_there_in_one_sentence(file, tmp_
     done = run("--include", tmp_path / "none.py", "polite", "m", "--out", tmp_path / "out")
     assert done.exit_code == 1
     assert done.output.startswith(f"error: {tmp_path / 'none.py'} is not a Python file")
+
+
+class Guide:
+    """The recipe of the guide, whose runs are counted."""
+
+    def __init__(self, folder, monkeypatch):
+        monkeypatch.setattr(recipes.REGISTRY, "included", {})
+        guide = (ROOT / "docs" / "contributing.md").read_text("utf-8")
+        file = folder / "polite.py"
+        file.write_text(guide.split('```python title="polite.py"\n')[1].split("```")[0], "utf-8")
+        recipes.include(file)
+        self.recipe, self.runs = recipes.get("polite"), 0
+        counted = replace(self.recipe, run=self.run)
+        monkeypatch.setitem(recipes.REGISTRY.included, "polite", (counted, file))
+        self.out, self.words = folder / "out", folder / "words.txt"
+
+    def run(self, job):
+        self.runs += 1
+        return self.recipe.run(job)
+
+    def made(self):
+        options = {"evaluate": False, "device": "cpu", "data": str(self.out.with_name("none")), "console": silent()}
+        return mitigate("polite", "tiny-causal", out=self.out, words=str(self.words), **options).facts
+
+    def instruction(self):
+        return json.loads((self.out / PROMPT).read_text())["instruction"]
+
+
+def test_the_recipe_of_the_guide_makes_nothing_twice_and_makes_it_again_when_its_file_changes(tmp_path, monkeypatch):
+    guide = Guide(tmp_path, monkeypatch)
+    guide.words.write_text("Be fair to all.\n")
+    first = guide.made()
+    assert list(first.data) == ["words:words.txt"]
+    assert (guide.runs, guide.instruction()) == (1, "Be fair to all.\n")
+    again = guide.made()
+    assert (again.data, again.files, again.settings) == (first.data, first.files, first.settings)
+    assert guide.runs == 1, "the same command again makes nothing twice"
+    guide.words.write_text("Be kind to all.\n")
+    assert guide.made().data != first.data
+    assert (guide.runs, guide.instruction()) == (2, "Be kind to all.\n")
+
+
+def test_a_file_of_a_setting_that_cannot_be_read_is_refused_before_a_model_is_loaded(tmp_path, monkeypatch):
+    guide = Guide(tmp_path, monkeypatch)
+    with pytest.raises(MitigationError, match=r"words\.txt cannot be read"):
+        mitigate("polite", "no/model", out=guide.out, words=str(guide.words), evaluate=False)
+    guide.words.write_bytes(b"\xff")
+    with pytest.raises(MitigationError, match=r"words\.txt is not UTF-8"):
+        guide.made()
+    assert not guide.out.exists()
+
+
+@dataclass(frozen=True)
+class Unmarked(Settings):
+    words: str = setting("words.txt", "A file that is not declared.")
+
+
+def test_a_job_reads_no_file_that_is_not_recorded():
+    job = Job("polite", bundled(), Unmarked(), TrainingData(), Path(), silent())
+    with pytest.raises(MitigationError, match="words of polite is not marked as a file"):
+        job.read("words")

@@ -80,7 +80,7 @@ def trained(model, folder, **changed):
     out = folder / "w" / "made"
     out.mkdir(parents=True)
     settings = replace(get("mabel").profiles["clean"], **QUICK | changed)
-    return get("mabel").run(model, settings, TrainingData(str(folder)), out, silent()), out
+    return get("mabel").make(model, settings, TrainingData(str(folder)), out, silent()), out
 
 
 @pytest.mark.mirror
@@ -125,7 +125,7 @@ def test_the_losses_are_those_of_the_published_code():
 def test_paper_trains_a_network_above_the_first_token_and_saves_none(tmp_path, monkeypatch, profile):
     (tmp_path / "words.json").write_text(json.dumps({"gender": WORDS.groups}))
     monkeypatch.setattr(mabel, "entailment_pairs", lambda _: pairs())
-    monkeypatch.setattr(mabel, "input_versions", lambda _: {})
+    monkeypatch.setattr(mabel.MabelSettings, "inputs", lambda _: {})
     seen = []
     fit = train.fit
 
@@ -139,7 +139,7 @@ def test_paper_trains_a_network_above_the_first_token_and_saves_none(tmp_path, m
     out.mkdir()
     few = {"words": str(tmp_path / "words.json"), "epochs": 1, "batch_size": 8, "length": 16}
     settings = replace(get("mabel").profiles[profile], **few)
-    get("mabel").run(model, settings, TrainingData(str(tmp_path)), out, silent())
+    get("mabel").make(model, settings, TrainingData(str(tmp_path)), out, silent())
     assert len(seen) == (4 if profile == "paper" else 0)
     assert not hasattr(model.network, "sentence_head")
     (file,) = out.glob("*.safetensors")
@@ -196,13 +196,13 @@ def test_rows_have_a_listed_word_and_swapped_copies():
 def test_what_cannot_be_trained_is_refused(tmp_path, monkeypatch):
     (tmp_path / "words.json").write_text(json.dumps({"gender": [["he", "she"]], "faith": [["a", "b", "c"]]}))
     words = {"words": str(tmp_path / "words.json")}
-    monkeypatch.setattr(mabel, "input_versions", lambda _: {})
+    monkeypatch.setattr(mabel.MabelSettings, "inputs", lambda _: {})
     monkeypatch.setattr(mabel, "entailment_pairs", lambda _: [("He is here.", "He is.")] * 3)
     with pytest.raises(MitigationError, match=r"^3 entailment pairs have a listed word, and at least 8 are needed"):
         trained(load(BUNDLED["tiny-masked"], device="cpu"), tmp_path, **words)
     monkeypatch.undo()
     with pytest.raises(MitigationError, match=r"^The words for 'faith' are no pairs"):
-        mabel.input_versions(mabel.MabelSettings(**words, domain="faith"))
+        mabel.MabelSettings(**words, domain="faith").inputs()
 
 
 def test_the_doctests_pass():

@@ -68,7 +68,7 @@ def adapter(name, model, folder):
     """The folder of an adapter that a recipe made for a loaded model."""
     chosen, data = settings(name, folder)
     (folder / "work" / "made").mkdir(parents=True)
-    facts = get(name).run(model, chosen, data, folder / "work" / "made", made.silent())
+    facts = get(name).make(model, chosen, data, folder / "work" / "made", made.silent())
     write(folder / "work" / "made", facts, folder / "adapter")
     return folder / "adapter"
 
@@ -88,7 +88,7 @@ def test_every_adapter_is_a_whole_model_with_equal_logits(name, kind, tmp_path, 
     model = load(BUNDLED[kind], device="cpu")
     monkeypatch.setattr(ablation, "REMAINS", 10.0)  # an ablation that the recipe refuses is merged as others are
     monkeypatch.setattr(mabel, "entailment_pairs", lambda _: test_mabel.pairs())
-    monkeypatch.setattr(mabel, "input_versions", lambda _: {})
+    monkeypatch.setattr(mabel.MabelSettings, "inputs", lambda _: {})
     folder = adapter(name, model, tmp_path)
     if (name, kind) in REFUSED:
         with pytest.raises(
@@ -229,7 +229,7 @@ def test_what_cannot_be_merged_is_refused_in_one_sentence(stamp, tmp_path):
     mitigation.merge("tiny-causal", stamp, out=tmp_path / "merged")
     prompt = tmp_path / "prompt"
     (tmp_path / "work").mkdir()
-    facts = get("prompts").run(
+    facts = get("prompts").make(
         made.bundled(), get("prompts").profiles["clean"], TrainingData(), tmp_path / "work", made.silent()
     )
     write(tmp_path / "work", facts, prompt)

@@ -123,6 +123,12 @@ def test_where_full_precision_does_not_fit_a_sentence_says_so(tmp_path, monkeypa
     )
 
 
+def some_model():
+    """What a failing recipe needs of a model: names and the device."""
+    device = torch.device("cpu")
+    return SimpleNamespace(name="some-model", device=device, dtype="float16", environment={"device": "cpu"})
+
+
 @pytest.mark.parametrize(
     ("name", "said", "unsaid"),
     [
@@ -137,9 +143,8 @@ def test_too_little_memory_for_a_recipe_is_one_sentence_with_the_settings_that_h
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 3.50 GiB.")
 
     recipe = replace(recipes.get(name), run=run_out)
-    model = SimpleNamespace(name="some-model", device="cuda:0", dtype="float16")
     with pytest.raises(MitigationError) as error:
-        run.run_recipe(recipe, recipe.profiles["clean"], model, None, tmp_path, Console(file=io.StringIO()))
+        run.run_recipe(recipe, recipe.profiles["clean"], some_model(), None, tmp_path, Console(file=io.StringIO()))
     assert "some-model" in str(error.value)
     for option in said:
         assert option in str(error.value)
@@ -153,7 +158,7 @@ def test_other_errors_of_a_recipe_are_not_called_too_little_memory(tmp_path):
 
     recipe = replace(recipes.get("dpo"), run=fail)
     with pytest.raises(RuntimeError, match="shapes differ"):
-        run.run_recipe(recipe, recipe.profiles["clean"], None, None, tmp_path, Console(file=io.StringIO()))
+        run.run_recipe(recipe, recipe.profiles["clean"], some_model(), None, tmp_path, Console(file=io.StringIO()))
 
 
 @pytest.mark.mirror

@@ -15,7 +15,7 @@ from builders.text.wording import BLANK
 from mitigation.editing import edit
 from mitigation.editing.ordinary import PARTS, OrdinaryText
 from mitigation.editing.pairs import OBJECT, edit_pair, scored_span
-from mitigation.editing.settings import EditingSchedule, outside
+from mitigation.editing.settings import EditingSchedule
 from mitigation.editing.stamped import StampedNetwork
 from mitigation.errors import MitigationError
 from mitigation.recipes import fast, get
@@ -108,8 +108,8 @@ def test_the_paper_keeps_no_ordinary_text_and_1024_units_and_clean_follows_the_w
     assert (paper.gamma, paper.units, paper.score) == (0.0, 1024, "paper")
     assert (clean.gamma, clean.units, clean.score) == (2.0, 0, "object")
     assert [clean.units_for(width) for width in (768, 128)] == [1024, 171]
-    assert outside(paper) == {}
-    assert list(outside(clean)) == ["project:sentences.txt"]
+    assert paper.inputs() == {}
+    assert list(clean.inputs()) == ["project:sentences.txt"]
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
@@ -162,7 +162,7 @@ class Taught:
         out.mkdir(parents=True)
         few = {"pairs": str(self.file), "passes": 6, "traced": 4, "prefixes": 0, "held_out": 0.0, "rate": 3e-3}
         settings = replace(get("fast").profiles["clean"], **few)
-        fast.RECIPE.run(self.model, settings, TrainingData(str(out / "none")), out, Console(quiet=True))
+        fast.RECIPE.make(self.model, settings, TrainingData(str(out / "none")), out, Console(quiet=True))
         self.model = load(str(self.folder), adapter=out, device="cpu")
         return self.odds()
 

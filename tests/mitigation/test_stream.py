@@ -30,7 +30,7 @@ STEER = {"block": 0, "held": 30, "strengths": "1,2", "loss_limit": 0.0}
 def ran(name, model, settings, out):
     """The facts of an adapter in a new folder."""
     out.mkdir(parents=True)
-    return get(name).run(model, settings, TrainingData(str(out)), out, silent())
+    return get(name).make(model, settings, TrainingData(str(out)), out, silent())
 
 
 def unit(width):
@@ -207,7 +207,7 @@ def test_an_adapter_from_real_text_keeps_the_loss_and_steering_lowers_the_prefer
         get(name).profiles["clean"], **few | ({} if name == "ablation" else {"strengths": "0.3,1", "loss_limit": 0.2})
     )
     facts = make_adapter(get(name), settings, model, TrainingData(str(tmp_path)), tmp_path / "made", silent())
-    assert facts.data == get(name).outside(settings)
+    assert facts.data == settings.inputs()
     assert facts.measures["held-out loss after"][0] < facts.measures["held-out loss before"][0] + 0.3
     if name == "steering":  # an ablation on so few sentences may raise it
         before, after = (abs(facts.measures[f"held-out preference {when}"][0]) for when in ("before", "after"))

@@ -10,15 +10,12 @@ import torch
 from rich.console import Console
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from mitigation.adapters.write import describe
 from mitigation.errors import MitigationError
-from mitigation.recipe import Job
 from mitigation.recipes import get
 from mitigation.running.run import make_adapter
 from mitigation.training.data import TrainingData
 from mitigation.training.train import TrainingSchedule, checkpoint_path, computes_twice, fit
 from mitigation.training.trainable import checkpointed
-from scoring.adapters.facts import Cost
 from tests.mitigation.made import bundled, data, quick, silent
 
 torch.set_num_threads(1)
@@ -238,13 +235,13 @@ def test_a_run_with_less_free_memory_goes_on_and_makes_nothing_twice(tmp_path):
     model, paths, folder = bundled(), [], tmp_path / "work" / "made"
     source = TrainingData(str(data(tmp_path / "data")))
 
-    def run(model, settings, rows, folder, _):
-        paths.append(checkpoint_path(Job("x", model, settings, rows, folder, silent())))
-        (folder / "prompt.json").write_text("{}")
-        return describe(folder, model, "debias_tuning", settings, data={}, cost=Cost(0, 0.0, 0, "cpu"))
+    def run(job):
+        paths.append(checkpoint_path(job))
+        (job.out / "prompt.json").write_text("{}")
+        return job.done(None)
 
     def made(**settings):
-        recipe = replace(get("debias_tuning"), run=run, outside=None)
+        recipe = replace(get("debias_tuning"), run=run)
         return make_adapter(recipe, quick(**settings), model, source, folder, silent())
 
     assert not made(gradient_checkpointing=False).settings["gradient_checkpointing"]

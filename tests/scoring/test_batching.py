@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scoring.inference.batching import Limits, common, padded, plan, run
-from scoring.inference.responses import Responses
+from scoring.inference.responses import IncomingResponses
 from scoring.inference.tokens import Query, Tokens
 from scoring.types import Option, Request, Response, ScoringError
 from tests.scoring.models import tokenizer
@@ -203,7 +203,7 @@ def test_sequences_share_their_common_beginning():
 
 
 def responses(requests, **callbacks):
-    return Responses(Tokens(tokenizer("gpt2"), "causal"), requests, "m in float32", **callbacks)
+    return IncomingResponses(Tokens(tokenizer("gpt2"), "causal"), requests, "m in float32", **callbacks)
 
 
 def test_a_reply_is_complete_when_its_last_number_is_there():

@@ -13,6 +13,8 @@ from scoring.inference.load_options import BUNDLED
 from scoring.many.cluster import JOB, Resources
 from scoring.many.sweep import FINISHED
 from scoring.types import ScoringError
+from tests.commands import client
+from tests.hub import Hub
 from tests.ray_cluster import machines
 from tests.slurm import slurm
 
@@ -138,6 +140,20 @@ def test_an_array_of_slurm_has_a_task_a_model_and_the_same_command_goes_on(slurm
     assert words.count("known,") == 2
     # What was said is said once: the next call tries the model again.
     assert not list((tmp_path / "all" / JOB).glob("*.json"))
+
+
+@pytest.mark.filterwarnings("ignore")  # the client of the Hub warns of packages that it would like
+def test_results_of_tasks_are_in_a_data_set_of_the_hub(slurm, models, mortal, tmp_path):
+    about = options(mortal) | {"executor": "slurm", "results": "hub:team/sweep"}
+    with Hub(cache=tmp_path / "cache") as hub, client():
+        with pytest.raises(ScoringError, match="scores 1 of 1 models"):
+            scoring.evaluate([models["first"]], **about, out=tmp_path / "here")
+        sent = hub.repos["dataset", "team/sweep"].at("main").tree
+        assert [name for name in sent if name.endswith("/results.json")]
+        # A machine with another folder has nothing to submit.
+        there = scoring.evaluate([models["first"]], **about, out=tmp_path / "there")
+        assert not there.failed
+        assert there[models["first"]].report.estimates
 
 
 def test_a_job_that_slurm_still_has_is_not_submitted_twice(slurm, models, mortal, tmp_path):

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy import stats as reference
 
-from benchmarks import verdicts
-from benchmarks.intervals import COMMON, PAIRED, RARE, coverage, independent
 from scoring.asking.wordings import averaged
 from scoring.metrics import gas, stereoset
 from scoring.metrics.sums import mean, mean_over
 from scoring.statistics import intervals, stats
 from scoring.statistics.intervals import Counts
 from tests.scoring.made import estimate, paired
+from tools.simulations import verdicts
+from tools.simulations.intervals import COMMON, PAIRED, RARE, coverage, independent
 
 SHARE = mean("share", lambda table: table["x"], None, 0, 100, "Share.", scale=100, proportion=True)
 SIGNED = mean("signed", lambda table: table["x"], 0, -1, 1, "Signed.", proportion=True)

@@ -8,7 +8,6 @@ import torch
 import transformers
 
 import scoring
-from benchmarks import random_networks
 from cards.leaderboard import Entry, entries_of, page, task_tables
 from cards.overview.model_matrix import Cell, ModelRow
 from cards.results import Language
@@ -26,6 +25,7 @@ from scoring.report.headlines import (
 from tests.scoring.made import data_set
 from tests.scoring.made_runs import made_comparison, made_run
 from tests.scoring.test_run import job_rows
+from tools.simulations import random_networks
 
 torch.set_num_threads(1)
 transformers.logging.set_verbosity_error()

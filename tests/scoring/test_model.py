@@ -245,13 +245,13 @@ def test_shared_contexts_save_tokens():
 
 
 def test_a_model_that_passes_positions_by_shares_no_context():
-    assert model("bloom").probes.shares(64) == 0
-    assert all(model(name).probes.shares(64) == 64 for name in CAUSAL if name != "bloom")
+    assert model("bloom").measurements.shares(64) == 0
+    assert all(model(name).measurements.shares(64) == 64 for name in CAUSAL if name != "bloom")
 
 
 def test_a_model_is_told_of_gaps_only_where_it_takes_places_as_given():
     # OPT counts places by its mask, so it gives hidden tokens none, and BLOOM takes no places at all.
-    assert [name for name in CAUSAL if not model(name).probes.gaps(64)] == ["opt", "bloom"]
+    assert [name for name in CAUSAL if not model(name).measurements.gaps(64)] == ["opt", "bloom"]
 
 
 def behind_padding(name, sentence, width):
@@ -595,7 +595,7 @@ def test_weights_that_lie_elsewhere_until_they_are_called_in_give_the_same_numbe
     made = Model(away, tokenizer("llama"), kind="causal", name="llama")
     assert made.device.type == "cpu"
     assert made._network.head_apart
-    assert (made.probes.shares(64), made.probes.gaps(64)) == (64, True)
+    assert (made.measurements.shares(64), made.measurements.gaps(64)) == (64, True)
     for one, other in zip(made.answer(causal_requests()), model("llama").answer(causal_requests()), strict=True):
         agree(one.logprobs, other.logprobs, 1e-5)
         assert one.text == other.text

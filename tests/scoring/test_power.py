@@ -10,7 +10,6 @@ import pytest
 from scipy import stats as scipy_stats
 
 import scoring
-from benchmarks import power as simulation
 from cards.common.numbers import Scale, detectable_text
 from cards.common.verdict import LEVEL
 from scoring import benchmarks, load
@@ -25,6 +24,7 @@ from scoring.types import Group, ScoringError
 from tests.commands import run as command
 from tests.scoring.made import estimate
 from tests.scoring.test_comparison import pairs, written
+from tools.simulations import power as simulation
 
 RATE = percentage("rate", lambda table: table["x"], 50, "Percentage of events.")
 #: ``TTestPower().solve_power(nobs=N, alpha=A, power=0.8)`` of statsmodels 0.15.0, by N and A.

@@ -10,7 +10,7 @@ import torch
 from mitigation import api
 from mitigation.recipes import get
 from mitigation.running import evaluate
-from mitigation.running.run import mitigate
+from mitigation.running.run import make_and_evaluate
 from mitigation.training.data import TrainingData
 from scoring.inference.generation import Decoding
 from scoring.inference.load_options import BUNDLED, LoadOptions
@@ -99,7 +99,8 @@ def test_the_recipe_writes_a_prompt_and_the_scores_after_are_with_it(tmp_path):
     rows = TrainingData(str(source), 2)
     evaluation = api.planned_evaluation(get("self_debias"), api.Options(benchmarks="neutral", resamples=20), rows)
     options = LoadOptions(str(BUNDLED["tiny-causal"]), device="cpu")
-    facts = mitigate(get("self_debias"), settings, options, rows, tmp_path / "out", evaluation, silent(), silent())
+    recipe, out = get("self_debias"), tmp_path / "out"
+    facts = make_and_evaluate(recipe, settings, options, rows, out, evaluation, silent(), silent())
     change = next(change for change in facts.changes if change.benchmark == evaluate.TEXT)
     assert change.before[0] != change.after[0]
     prompt = prompts.read(tmp_path / "out" / "prompt.json")

@@ -73,11 +73,21 @@ class Call:
             When a value is not of the type or in the range of its option.
         """
         tokenizer = values["tokenizer"]
-        # The tokenizer of a loaded model is an object.
-        named = {"model": name_of(model), "tokenizer": str(tokenizer) if isinstance(tokenizer, (str, Path)) else None}
-        fill = partial(filled, values={**values, **named}, error=ScoringError)
-        groups = fill(Settings), fill(Sampling), fill(ServedOptions), fill(LoadOptions), fill(ManyModels)
-        return cls(model, tokenizer, *groups)
+        texts = dict(values)
+        texts["model"] = name_of(model)
+        # The tokenizer of a loaded model is an object, and the option with this name is a text.
+        texts["tokenizer"] = None
+        if isinstance(tokenizer, (str, Path)):
+            texts["tokenizer"] = str(tokenizer)
+        return cls(
+            model,
+            tokenizer,
+            filled(Settings, texts, ScoringError),
+            filled(Sampling, texts, ScoringError),
+            filled(ServedOptions, texts, ScoringError),
+            filled(LoadOptions, texts, ScoringError),
+            filled(ManyModels, texts, ScoringError),
+        )
 
     @property
     def in_memory(self) -> bool:
@@ -94,7 +104,7 @@ class EngineKind:
     suits:
         Whether the options of a call choose it; one kind suits a call.
     name:
-        What a run is called; raises a ``ScoringError`` for options that contradict each other.
+        The name of a run; raises a ``ScoringError`` for options that contradict each other.
     run:
         Scores.
     remote:
@@ -127,7 +137,9 @@ def chosen(call: Call) -> EngineKind:
         refuse(call.sampling, "is of answers that a chat API samples; leave it out, or add --chat-api.")
         if not (call.servers.base_url or call.in_memory):
             refuse(call.servers, "is of servers; leave it out, or give their --base-url.")
-    return next(kind for kind in map(REGISTRY.get, REGISTRY.names()) if kind.suits(call))
+    # Each call has exactly one, so their order does not matter.
+    kinds = [REGISTRY.get(name) for name in REGISTRY.names()]
+    return next(kind for kind in kinds if kind.suits(call))
 
 
 def is_function(model: Any) -> bool:
@@ -143,12 +155,16 @@ def name_of(model: Any) -> str:
         return str(model)
     if hasattr(model, "capabilities"):
         return str(model.name)
-    name = str(getattr(getattr(model, "config", None), "_name_or_path", "")) or type(model).__name__
-    return Path(name).name if Path(name).is_absolute() else name
+    # transformers keeps the name or folder in the configuration; a model that was made in memory has none.
+    config = getattr(model, "config", None)
+    name = str(getattr(config, "_name_or_path", "")) or type(model).__name__
+    if Path(name).is_absolute():
+        return Path(name).name
+    return name
 
 
 def refuse_loading(call: Call) -> None:
-    """Refuses a model, and options for loading one, beside a server.
+    """Refuses a model, and options for loading one, together with a server.
 
     Raises
     ------
@@ -172,10 +188,13 @@ def refuse(options: Any, why: str, names: Collection[str] = ()) -> None:
     ScoringError
         With the first such option.
     """
-    for own in fields(options):
-        # An option that was not given is None, False or an empty list.
-        if (own.name in names or not names) and (getattr(options, own.name) or own.default) != own.default:
-            raise ScoringError(f"--{own.name.replace('_', '-')} {why}")
+    for option in fields(options):
+        if names and option.name not in names:
+            continue
+        # An option that was not given is None, False or an empty list, which counts as its default.
+        value = getattr(options, option.name) or option.default
+        if value != option.default:
+            raise ScoringError(f"--{option.name.replace('_', '-')} {why}")
 
 
 def check_folder(folder: Path) -> None:
@@ -185,10 +204,14 @@ def check_folder(folder: Path) -> None:
     """
     refuse_links(folder, _PLACES, ScoringError)
     others = [name for name in strays(folder, ()) if CACHE not in name]  # a run may read recorded answers there
-    if others and not any((folder / name).is_file() for name in (LOCK, "results.json")):
-        raise ScoringError(
-            f"{folder / others[0]} was not written by this program, and a run has its own folder; give another --out."
-        )
+    if not others:
+        return
+    # A run has a lock from its beginning, and results at its end.
+    if (folder / LOCK).is_file() or (folder / "results.json").is_file():
+        return
+    raise ScoringError(
+        f"{folder / others[0]} was not written by this program, and a run has its own folder; give another --out."
+    )
 
 
 def read(settings: Settings) -> list[run.Part]:
@@ -233,26 +256,37 @@ def score(
     ScoringError
         When the model or the data cannot be used.
     """
-    prompt, others = settings.full_prompt(), runs_beside(settings.beside, settings.profile)
+    prompt = settings.full_prompt()
+    others = runs_beside(settings.beside, settings.profile)
     from scoring.asking.answering import decoding, key
 
     with installed():
         decoding(prompt)  # raises for an impossible setting
         from scoring.inference.store import Store
     named = bool(settings.benchmarks)
-    parts = list(shared.parts) if shared else read(settings)
+    questions = None
+    if shared:
+        parts = list(shared.parts)
+        questions = shared.questions
+    else:
+        parts = read(settings)
+    lacking = [missing.name for part in parts for missing in part.lacking]
     with console.status("Loading the model …"), installed():
         model = load()
     with closing(model):
         if settings.chat and model.kind == "masked":
             raise ScoringError(f"{name!r} is a masked model, which does not chat; leave out --chat.")
-        chat = Chat(model.tokens.tokenizer, name, prompt.system) if settings.chat else None
-        lacking = [missing.name for part in parts for missing in part.lacking]
-        parts, unsuited = run.suited(parts, "chat" if chat else model.kind, model.name, named=named)
+        chat = None
+        kind: str = model.kind
+        if settings.chat:
+            chat = Chat(model.tokens.tokenizer, name, prompt.system)
+            kind = "chat"
+        parts, unsuited = run.suited(parts, kind, model.name, named=named)
         parts, unable = run.able(parts, model, settings.profile, named=named)
         stored = key(model, prompt, truncate=settings.truncate, chat=chat)
         validity = {part.benchmark.name: part.benchmark.validity for part in parts}
         with ExitStack() as stack:
+            # Responses are stored in any case; without a folder they are kept for this run alone.
             folder = Path(settings.out or stack.enter_context(tempfile.TemporaryDirectory()))
             if processes.first:
                 stack.enter_context(locked(folder, ScoringError))
@@ -263,14 +297,23 @@ def score(
             store = stack.enter_context(Store(folder / "responses", stored, processes.rank))
             # A server may have got another model since the responses were stored.
             model.recognise(store)
-            questions = shared.questions if shared else None
             result = run.run(model, parts, store, settings, prompt, chat, console, processes, questions)
-            damaged = "{} line {} was not as it was written; its question was asked again."
-            remarks = [*unsuited, *unable, *result.remarks, *model.remarks]
-            remarks += [damaged.format(store.path, line) for line in store.damaged]
-            remarks += dict.fromkeys(loaded.note for part in parts for loaded in part.splits if loaded.note)
+            remarks = unsuited + unable + list(result.remarks) + list(model.remarks)
+            for line in store.damaged:
+                remarks.append(f"{store.path} line {line} was not as it was written; its question was asked again.")
+            remarks += _notes(parts)
             remarks += want(lacking, settings.data)
             result = replace(result, validity=validity, remarks=tuple(remarks))
             if settings.out:
                 report.write(folder, result.report, result.tables, result.validity, others)
     return result
+
+
+def _notes(parts: Sequence[run.Part]) -> list[str]:
+    """The notes on the data of a run, each once: several configs of a data set have the same note."""
+    notes: list[str] = []
+    for part in parts:
+        for loaded in part.splits:
+            if loaded.note and loaded.note not in notes:
+                notes.append(loaded.note)
+    return notes

@@ -5,10 +5,10 @@ samples, so the numbers are shares of answers and not probabilities, and every r
 """
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields, replace
-from itertools import chain
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from builders.generation.run import RunOptions, opened, print_costs
 from builders.generation.spending import Spending
 from cards.common.answer_key import answer_key, shown_key
 from cards.common.files import locked
-from cards.common.text import grouped
 from scoring import report
 from scoring.asking.result import RunResult, runs_beside
 from scoring.asking.run import Part, estimate, read, report_of, without
@@ -34,12 +33,12 @@ from scoring.inputs.prompts import Prompt
 from scoring.inputs.tables import as_table
 from scoring.options import Sampling, Settings, recorded
 from scoring.report.terminal import want
-from scoring.types import Benchmark, Estimate, Report, Request, Row, Sampled, ScoringError, Table
+from scoring.types import Benchmark, Estimate, Line, Report, Request, Row, Sampled, ScoringError, Table
 
 #: The most tokens of the answer to an opening.
 OPENING = 64
 _NEEDS = "The benchmark {} needs log-probabilities, which a chat API does not give"
-#: What a report says of the numbers.
+#: The sentence of a report about its numbers.
 SAMPLED = "These are sampled answers, not probabilities: the numbers are shares of what the model wrote."
 
 
@@ -51,36 +50,46 @@ def sample(options: RunOptions, sampling: Sampling, settings: Settings, console:
     ScoringError
         For data that is missing, a benchmark that needs probabilities, and a failure of the API; all replies are kept.
     """
-    prompt, others = settings.full_prompt(), runs_beside(settings.beside, settings.profile)
+    prompt = settings.full_prompt()
+    others = runs_beside(settings.beside, settings.profile)
     if prompt.decoding:
         raise ScoringError(
             f"The prompt {prompt.name!r} has decoding settings, and a chat API takes --temperature alone; give another "
             "one."
         )
     parts, lacking, remarks = sampled_parts(settings)
-    how = options.model, sampling, settings, prompt
     out = settings.out
     try:
         if out and not options.dry_run:
             with locked(out, ScoringError):
-                # Refused before anything is paid for; who answers is known only then.
-                planned = report_of_answers({}, parts, *how)
+                # Refused before anything is paid for; the names of model and server are known only after that.
+                planned = report_of_answers({}, parts, options.model, sampling, settings, prompt)
                 report.check_finished(out, planned, overwrite=settings.overwrite, unknown=("revision", "server"))
         with opened(options, console) as client:
-            answers = ask(client, parts, *how)
+            answers = ask(client, parts, options.model, sampling, settings, prompt)
             if isinstance(client, DryRunClient):
                 print_costs(client, options, console)
-                return result({}, (), *how)
+                return result({}, (), options.model, sampling, settings, prompt)
     except BuildError as error:
+        # Commands of scoring end by errors of their own.
         failure = ScoringError(str(error))
         failure.exit_code = error.exit_code  # as in probes generate
         raise failure from None
-    scored = with_notes(result(answers, parts, *how), parts, remarks, lacking, str(sampling), settings.data)
+    scored = result(answers, parts, options.model, sampling, settings, prompt)
+    scored = with_notes(scored, parts, remarks, lacking, str(sampling), settings.data)
     if out:
         with locked(out, ScoringError):
             report.check_finished(out, scored.report, overwrite=settings.overwrite)
             report.write(out, scored.report, scored.tables, scored.validity, others)
     return scored
+
+
+def _unsuited(part: Part) -> str:
+    """Why a chat API cannot answer a benchmark; empty where it can."""
+    # A joined benchmark asks nothing: it is computed from the answers to others.
+    if part.benchmark.sampled or part.benchmark.joined:
+        return ""
+    return _NEEDS.format(part.benchmark.name)
 
 
 def sampled_parts(settings: Settings) -> tuple[list[Part], list[str], list[str]]:
@@ -92,18 +101,22 @@ def sampled_parts(settings: Settings) -> tuple[list[Part], list[str], list[str]]
         When a benchmark that the user named needs log-probabilities or has no data.
     """
     named = bool(settings.benchmarks)
-    parts, remarks = without(
+    chosen, remarks = without(
         [Part(benchmark) for benchmark in settings.chosen()],
-        lambda part: "" if part.benchmark.sampled or part.benchmark.joined else _NEEDS.format(part.benchmark.name),
+        _unsuited,
         "use a server that gives them",
         "; it is left out.",
         named=named,
         unread=True,
     )
-    benchmarks = [part.benchmark for part in parts]
-    parts = read(benchmarks, settings.data, settings.profile, settings.limit, named=named)
-    lacking = [missing.name for part in parts for missing in part.lacking]
-    return [part for part in parts if part.splits], lacking, remarks
+    benchmarks = [part.benchmark for part in chosen]
+    parts = []
+    lacking = []
+    for part in read(benchmarks, settings.data, settings.profile, settings.limit, named=named):
+        lacking += [missing.name for missing in part.lacking]
+        if part.splits:
+            parts.append(part)
+    return parts, lacking, remarks
 
 
 def with_notes(
@@ -111,8 +124,10 @@ def with_notes(
 ) -> RunResult:
     """A result that says of each benchmark that its answers were sampled, and what was left out."""
     notes = {part.benchmark.name: f"{SAMPLED}\n\n{part.benchmark.validity}" for part in parts}
-    all_remarks = (*remarks, *want(lacking, data), f"{how}. {SAMPLED}")
-    return replace(scored, validity=notes, remarks=all_remarks)
+    all_remarks = list(remarks)
+    all_remarks += want(lacking, data)
+    all_remarks.append(f"{how}. {SAMPLED}")
+    return replace(scored, validity=notes, remarks=tuple(all_remarks))
 
 
 Answers = Mapping[str, tuple[list[Row], list[Response]]]
@@ -129,31 +144,50 @@ def ask(
         When an answer cannot be had; those before it are recorded.
     """
     answers_by_benchmark = {}
-    for part in (part for part in parts if not part.benchmark.joined):
-        task, name = _sampled(part.benchmark), part.benchmark.name
-        asked_rows = questions(part, settings.profile, prompt)
-        numbered = [(text, number) for _, text in asked_rows for number in range(sampling.samples)]
-        # What stands before the question: nothing, or for two turns a neutral question and the answer to it.
+    for part in parts:
+        if part.benchmark.joined:
+            continue
+        task = _sampled(part.benchmark)
+        name = part.benchmark.name
+        rows = questions(part, settings.profile, prompt)
+        asked = [(text, number) for _, text in rows for number in range(sampling.samples)]
+        # The turns before the question: none, or two, a neutral question and the answer to it.
         turns: list[tuple[str, ...]] = [()] * sampling.samples
         if task.opening:
-            turns = [(task.opening[n % len(task.opening)],) for n in range(sampling.samples)]
-            bodies = [_body(model, prompt.system, turn, OPENING, sampling, n) for n, turn in enumerate(turns)]
-            opened = client(f"{name}, opening", [ChatRequest(body, task.example) for body in bodies])
-            # A turn without text is refused by some servers.
-            turns = [(*turn, reply.text or "…") for turn, reply in zip(turns, opened, strict=True)]
-        answers = list[Response]()
-        replies: Sequence[str | None] = [None] * len(numbered)
+            turns = _opened(client, task, name, model, sampling, prompt)
         # A prompt that has the model think first takes two stages; the second has the text of the first in its turns.
-        first = {f"{name}, first turn": prompt.first["tokens"]} if prompt.first else {}
-        for stage, longest in {**first, name: task.longest}.items():
-            bodies = [
-                _body(model, prompt.system, (*turns[number], *prompt.turns(text, reply)), longest, sampling, number)
-                for (text, number), reply in zip(numbered, replies, strict=True)
-            ]
-            answers = client(stage, [ChatRequest(body, task.example) for body in bodies])
+        stages = {}
+        if prompt.first:
+            stages[f"{name}, first turn"] = prompt.first["tokens"]
+        stages[name] = task.longest
+        answers: list[Response] = []
+        replies: Sequence[str | None] = [None] * len(asked)
+        for stage, longest in stages.items():
+            requests = []
+            for (text, number), reply in zip(asked, replies, strict=True):
+                turns_of_request = turns[number] + tuple(prompt.turns(text, reply))
+                body = _body(model, prompt.system, turns_of_request, longest, sampling, number)
+                requests.append(ChatRequest(body, task.example))
+            answers = client(stage, requests)
             replies = [answer.text for answer in answers]
-        answers_by_benchmark[name] = [row for row, _ in asked_rows], answers
+        answers_by_benchmark[name] = [row for row, _ in rows], answers
     return answers_by_benchmark
+
+
+def _opened(
+    client: ChatClient, task: Sampled, name: str, model: str, sampling: Sampling, prompt: Prompt
+) -> list[tuple[str, ...]]:
+    """The opening of each sample with the model's answer; the samples have the openings in turn."""
+    openings = []
+    requests = []
+    for number in range(sampling.samples):
+        opening = task.opening[number % len(task.opening)]
+        openings.append(opening)
+        body = _body(model, prompt.system, (opening,), OPENING, sampling, number)
+        requests.append(ChatRequest(body, task.example))
+    replies = client(f"{name}, opening", requests)
+    # A turn without text is refused by some servers.
+    return [(opening, reply.text or "…") for opening, reply in zip(openings, replies, strict=True)]
 
 
 def result(
@@ -163,24 +197,30 @@ def result(
     tables: dict[str, Table] = {}
     estimates: list[Estimate] = []
     for part in parts:
-        name = part.benchmark.name
-        if part.benchmark.joined:
-            tables[name] = part.benchmark.joined(tables)
-            estimates += estimate(part.benchmark, settings.profile, tables[name], settings.resamples)
-            continue
-        task = _sampled(part.benchmark)
-        (rows, replies), size = answers[name], sampling.samples
-        texts = [reply.text for reply in replies]
-        # A row with several questions has a line for each of them here, one after the other; its answers are a slice.
-        by_row = grouped(enumerate(rows), lambda numbered: id(numbered[1])).values()
-        slices = ((own[0][1], own[0][0] * size, (own[-1][0] + 1) * size) for own in by_row)
-        lines = (task.to_records(row, texts[start:end]) for row, start, end in slices)
-        tables[name] = as_table(chain.from_iterable(lines))
-        of_answers = replace(
-            part.benchmark, metrics=task.metrics, groups=task.groups, cluster=task.cluster, headline=None
-        )
-        estimates += estimate(of_answers, settings.profile, tables[name], settings.resamples)
+        benchmark = part.benchmark
+        if benchmark.joined:
+            tables[benchmark.name] = benchmark.joined(tables)
+        else:
+            task = _sampled(benchmark)
+            rows, replies = answers[benchmark.name]
+            tables[benchmark.name] = as_table(_lines(task, rows, replies, sampling.samples))
+            benchmark = replace(
+                benchmark, metrics=task.metrics, groups=task.groups, cluster=task.cluster, headline=None
+            )
+        estimates += estimate(benchmark, settings.profile, tables[benchmark.name], settings.resamples)
     return RunResult(report_of_answers(answers, parts, model, sampling, settings, prompt, estimates), tables)
+
+
+def _lines(task: Sampled, rows: Sequence[Row], replies: Sequence[Response], samples: int) -> Iterator[Line]:
+    """The lines of the table: those of each row, of all its questions together."""
+    texts = [reply.text for reply in replies]
+    first = 0
+    # A row with several questions is here once for each of them, one after the other; its answers are a slice.
+    for _, same_row in groupby(rows, key=id):
+        questions_of_row = list(same_row)
+        last = first + len(questions_of_row) * samples
+        yield from task.to_records(questions_of_row[0], texts[first:last])
+        first = last
 
 
 def report_of_answers(
@@ -193,27 +233,37 @@ def report_of_answers(
     estimates: Sequence[Estimate] = (),
 ) -> Report:
     """The report of a run; before anything is asked there are no ``answers``, and it says not who gave them."""
-    given = [answer for _, some in answers.values() for answer in some]
-    servers = " ".join(sorted({answer.server for answer in given}))
+    servers = set()
+    models = set()
+    for _, of_benchmark in answers.values():
+        for answer in of_benchmark:
+            servers.add(answer.server)
+            models.add(answer.model)
     key = answer_key(
         model,
-        server=servers,
+        server=" ".join(sorted(servers)),
         prompt=prompt.json(),
         system=prompt.system,
         samples=sampling.samples,
         temperature=sampling.temperature,
         seed=sampling.seed,
     )
-    engine = {"engine": "chat API", "answers": f"{sampling}. {SAMPLED}", "settings": recorded(settings, sampling)}
+    environment = {
+        "engine": "chat API",
+        "answers": f"{sampling}. {SAMPLED}",
+        "settings": recorded(settings, sampling),
+        "response key": shown_key(key),
+    }
     return report_of(
         parts,
         settings,
         prompt,
         estimates,
-        {**engine, "response key": shown_key(key)},
+        environment,
         {f"prompt {prompt.name}": prompt.version, "system": prompt.system},
         model=model,
-        revision=", ".join(sorted({answer.model for answer in given})),
+        # The name in the replies is more exact than the one that was asked for, such as one with a date.
+        revision=", ".join(sorted(models)),
         adapter="",
         dtype=SAMPLED_DTYPE,
     )
@@ -225,23 +275,32 @@ def _sampled(benchmark: Benchmark) -> Sampled:
 
 
 def questions(part: Part, profile: str, prompt: Prompt) -> list[tuple[Row, str]]:
-    """The rows that are asked, each with the user's turn; an instruction of the prompt stands before it."""
-    task, asked_rows = _sampled(part.benchmark), []
+    """The rows that are asked, each with the user's turn; an instruction of the prompt is put before it."""
+    task = _sampled(part.benchmark)
+    # An instruction after "Q:" is at the beginning of the user's turn.
+    placement = {name: place for name, place in prompt.placement.items() if place == "none"}
+    where = replace(prompt, placement=placement)
+    asked = []
     for loaded in part.splits:
         for row in loaded.rows:
-            # An instruction after "Q:" is at the beginning of the user's turn.
-            where = replace(prompt, placement={n: p for n, p in prompt.placement.items() if p == "none"})
-            given = task.question(profile, row)
-            texts = filter(None, [given] if isinstance(given, str) else given)
-            asked_rows += [(row, where.put(Request(row["id"], text), part.benchmark.name).context) for text in texts]
-    return asked_rows
+            texts = task.question(profile, row)
+            if isinstance(texts, str):
+                texts = [texts]
+            for text in texts:
+                # A benchmark gives an empty text for a row that it does not ask.
+                if text:
+                    asked.append((row, where.put(Request(row["id"], text), part.benchmark.name).context))
+    return asked
 
 
 def _body(
     model: str, system: str, turns: Sequence[str], longest: int, sampling: Sampling, number: int
 ) -> dict[str, Any]:
+    """The body of a request; each sample of a question has a seed of its own."""
+    # The body with one turn, whose messages are replaced by all turns.
     body = request_body(model, "", temperature=sampling.temperature, max_tokens=longest, seed=sampling.seed + number)
-    return body | {"messages": messages(system, turns)}
+    body["messages"] = messages(system, turns)
+    return body
 
 
 def name(call: Call) -> str:
@@ -255,13 +314,18 @@ def name(call: Call) -> str:
 def run(call: Call, console: Console, _processes: Processes) -> RunResult:
     """Asks the API, which records its replies in the folder of the run, or for this call alone."""
     with ExitStack() as stack:
+        out = call.settings.out
+        # Replies are recorded in any case; without a folder they are kept for this call alone.
+        if out is None:
+            out = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        spending = {field.name: getattr(call.sampling, field.name) for field in fields(Spending)}
         options = RunOptions(
             name(call),
-            call.settings.out or Path(stack.enter_context(tempfile.TemporaryDirectory())),
+            out,
             next(iter(call.servers.base_url), None),
             concurrency=call.servers.concurrency,
             timeout=call.servers.timeout,
-            **{field.name: getattr(call.sampling, field.name) for field in fields(Spending)},
+            **spending,
         )
         return sample(options, call.sampling, replace(call.settings, chat=True), console)
 

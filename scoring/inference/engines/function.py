@@ -7,7 +7,7 @@ is asked several times, and the scores are shares of the answers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,10 +50,13 @@ class FunctionClient:
         """
         prompts = [_prompt(request) for request in requests]
         answers = self.function(prompts)
+        # A text is a sequence of letters, and no list of texts.
         if not isinstance(answers, Sequence) or isinstance(answers, str) or len(answers) != len(prompts):
-            given = f"{len(answers)} values" if isinstance(answers, Sequence) else f"a {type(answers).__name__}"
+            values = f"a {type(answers).__name__}"
+            if isinstance(answers, Sequence):
+                values = f"{len(answers)} values"
             raise ScoringError(
-                f"The function {self.name} gave {given} for {len(prompts)} prompts ({stage}); return a list with a "
+                f"The function {self.name} gave {values} for {len(prompts)} prompts ({stage}); return a list with a "
                 "text for each prompt."
             )
         for number, answer in enumerate(answers):
@@ -66,6 +69,7 @@ class FunctionClient:
 
 def _prompt(request: Request) -> str:
     """The text of a request: its turns one after the other, with an empty line between them."""
+    # A function takes one text, not messages of roles.
     return "\n\n".join(message["content"] for message in request.body["messages"])
 
 
@@ -79,20 +83,22 @@ def run(call: Call, console: Console, _processes: Processes) -> RunResult:
     """
     if call.tokenizer is not None:
         raise ScoringError("A function has no tokenizer here; leave tokenizer out.")
+    # A function chooses its own temperature and costs nothing here.
     refuse(call.sampling, "says nothing of a function; leave it out.", _OF_A_SERVER)
     settings = replace(call.settings, chat=True)
-    prompt, others = settings.full_prompt(), runs_beside(settings.beside, settings.profile)
+    prompt = settings.full_prompt()
+    others = runs_beside(settings.beside, settings.profile)
     parts, lacking, remarks = sampled_parts(settings)
     name = name_of(call.model)
-    how = name, call.sampling, settings, prompt
-    with locked(settings.out, ScoringError) if settings.out else nullcontext():
+    with ExitStack() as stack:
         if settings.out:
+            stack.enter_context(locked(settings.out, ScoringError))
             # Refused before anything is asked: a run must not end at a folder that it may not replace.
-            planned = _as_function(report_of_answers({}, parts, *how))
+            planned = _as_function(report_of_answers({}, parts, name, call.sampling, settings, prompt))
             report.check_finished(settings.out, planned, overwrite=settings.overwrite, unknown=("revision", "server"))
         with console.status(f"Asking {name} …"):
-            answers = ask(FunctionClient(call.model, name), parts, *how)
-        scored = result(answers, parts, *how)
+            answers = ask(FunctionClient(call.model, name), parts, name, call.sampling, settings, prompt)
+        scored = result(answers, parts, name, call.sampling, settings, prompt)
         described = f"{call.sampling.samples} answers of the function {name} to each question"
         scored = with_notes(scored, parts, remarks, lacking, described, settings.data)
         scored = replace(scored, report=_as_function(scored.report))
@@ -101,11 +107,12 @@ def run(call: Call, console: Console, _processes: Processes) -> RunResult:
     return scored
 
 
-def _as_function(made: Report) -> Report:
+def _as_function(run_report: Report) -> Report:
     """A report that names a function as its engine, which has neither seed nor temperature."""
-    environment: dict[str, Any] = {**made.environment, "engine": "function"}
+    environment: dict[str, Any] = dict(run_report.environment)
+    environment["engine"] = "function"
     environment["answers"] = "answers of a function of the user, as many to each question as the settings say"
-    return replace(made, environment=environment)
+    return replace(run_report, environment=environment)
 
 
 ENGINE = EngineKind(lambda call: is_function(call.model), lambda call: name_of(call.model), run)

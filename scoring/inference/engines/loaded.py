@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -18,14 +17,22 @@ from scoring.inference.parallel import Processes
 from scoring.types import ScoringError
 
 if TYPE_CHECKING:
+    from scoring.inference.engine import Engine
     from scoring.inference.model import Model
 
 
 def run(call: Call, console: Console, processes: Processes) -> RunResult:
     """Scores the model, and gives it back as it was."""
     check_loaded(call.model, call.tokenizer, call.loading)
+
+    def load() -> Engine:
+        # An engine of the user answers requests itself.
+        if own_engine(call.model):
+            engine: Engine = call.model
+            return engine
+        return engine_of(call.model, call.tokenizer)
+
     with unchanged(call.model):
-        load = (lambda: call.model) if own_engine(call.model) else partial(engine_of, call.model, call.tokenizer)
         return score(call.loading.model, load, call.settings, console, processes)
 
 
@@ -37,6 +44,7 @@ def check_loaded(model: Any, tokenizer: Any, options: LoadOptions) -> None:
     ScoringError
         In one sentence.
     """
+    # An option that differs from its default was given.
     default = LoadOptions(options.model)
     for field in fields(options):
         if getattr(options, field.name) != getattr(default, field.name):
@@ -45,6 +53,7 @@ def check_loaded(model: Any, tokenizer: Any, options: LoadOptions) -> None:
         return
     if model is None:
         raise ScoringError("No model was given; give a name, a folder, or a loaded transformers or PEFT model.")
+    # A pipeline of transformers.
     if hasattr(model, "model") and hasattr(model, "tokenizer"):
         raise ScoringError(
             f"A {type(model).__name__} was given as the model; give what it holds: the pipeline's .model as the model, "
@@ -67,8 +76,11 @@ def own_engine(model: Any) -> bool:
 @contextmanager
 def unchanged(model: Any) -> Iterator[None]:
     """Gives a loaded model back as it was: the mode of every module, and the generation settings."""
-    bare = model.get_base_model() if hasattr(model, "get_base_model") else model
-    training = {module: module.training for module in getattr(model, "modules", tuple)()}
+    bare = _bare(model)
+    training = {}
+    # An engine of the user has no modules.
+    if hasattr(model, "modules"):
+        training = {module: module.training for module in model.modules()}
     generation = getattr(bare, "generation_config", None)
     try:
         yield
@@ -79,15 +91,25 @@ def unchanged(model: Any) -> Iterator[None]:
             bare.generation_config = generation
 
 
+def _bare(model: Any) -> Any:
+    """The model of transformers, which a model of PEFT has around it."""
+    if hasattr(model, "get_base_model"):
+        return model.get_base_model()
+    return model
+
+
 def engine_of(model: Any, tokenizer: Any) -> Model:
     """A loaded transformers or PEFT model as an engine, after :func:`check_loaded`."""
     from scoring.inference import checkpoint
     from scoring.inference.model import Model
 
-    bare = model.get_base_model() if hasattr(model, "get_base_model") else model
+    bare = _bare(model)
     classes = {"architectures": [type(bare).__name__], "model_type": bare.config.model_type}
     kind = checkpoint.kind(classes, name_of(model))
-    adapters = ", ".join(getattr(model, "active_adapters", None) or ()) if hasattr(model, "peft_config") else ""
+    adapters = ""
+    # Models of transformers without an adapter have active_adapters too, as a method.
+    if hasattr(model, "peft_config"):
+        adapters = ", ".join(getattr(model, "active_adapters", None) or ())
     files = checkpoint.digest_of_tokenizer(tokenizer)
     return Model(model, tokenizer, kind, name_of(model), _digest(model), adapters, files=files)
 
@@ -99,6 +121,7 @@ def _digest(model: Any) -> str:
     digest = hashlib.sha256()
     for name, tensor in model.state_dict().items():
         digest.update(name.encode())
+        # As bytes, because numpy has no bfloat16.
         digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
     return f"in memory, weights sha256:{digest.hexdigest()[:16]}"
 

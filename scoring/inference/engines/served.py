@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 def connect_to(options: ServedOptions, revision: str | None = None) -> Served:
     """The engine of these servers; the HTTP client is only imported here."""
+    # Its packages are an extra: scoring a loaded model needs no HTTP client.
     with required("Asking a server", "serve", ScoringError):
         from scoring.inference.served.engine import connect
 
@@ -31,14 +32,20 @@ def connect_to(options: ServedOptions, revision: str | None = None) -> Served:
 def name(call: Call) -> str:
     """The model at the server, or the hosts."""
     refuse_loading(call)
-    if not all(map(is_address, call.servers.base_url)):
-        raise ScoringError(f"{NO_ADDRESS}.")
-    hosts = [urlsplit(url).netloc.rpartition("@")[2] for url in call.servers.base_url]
-    return call.servers.model_name or " ".join(filter(None, hosts)) or "server"
+    hosts = []
+    for url in call.servers.base_url:
+        if not is_address(url):
+            raise ScoringError(f"{NO_ADDRESS}.")
+        # Without the name and password that an address may have before an @.
+        host = urlsplit(url).netloc.rpartition("@")[2]
+        if host:
+            hosts.append(host)
+    return call.servers.model_name or " ".join(hosts) or "server"
 
 
 def run(call: Call, console: Console, _processes: Processes) -> RunResult:
     """Connects to the servers, and scores their model."""
+    # Connected only after data and settings were checked.
     return score(name(call), partial(connect_to, call.servers, call.loading.revision), call.settings, console)
 
 

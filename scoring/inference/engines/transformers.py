@@ -15,6 +15,7 @@ from scoring.types import ScoringError
 
 def name(call: Call) -> str:
     """The model as the user named it."""
+    # Neither a name nor an address: the command has nothing to score.
     if not call.loading.model:
         raise NoModel("Name a model, such as tiny-causal, or give --base-url.")
     refuse_mistyped(call.loading.model)
@@ -43,6 +44,7 @@ def refuse_mistyped(model: str) -> None:
 
 def run(call: Call, console: Console, processes: Processes) -> RunResult:
     """Loads the model on the device of this process, and scores it."""
+    # Each process of a launcher has a GPU of its own.
     loading = replace(call.loading, device=own_device(processes, call.loading.device))
     return score(name(call), loading.load, call.settings, console, processes, call.shared)
 

@@ -134,7 +134,11 @@ class Context:
 
     def apart(self, tokens: Sequence[int]) -> list[TokenRow]:
         """The same as one prompt for each of these tokens."""
-        return [TokenRow((*self.ids, t), [(len(self.ids), n) for n in self.wanted[t]]) for t in tokens]
+        rows = []
+        for token in tokens:
+            reads = [(len(self.ids), number) for number in self.wanted[token]]
+            rows.append(TokenRow((*self.ids, token), reads))
+        return rows
 
 
 def planned(queries: Sequence[Query], *, points: bool, share: bool = True) -> tuple[list[TokenRow], list[Context]]:
@@ -155,23 +159,32 @@ def planned(queries: Sequence[Query], *, points: bool, share: bool = True) -> tu
     number = 0
     for query in queries:
         last = len(query.ids) - 1
-        answers = range(number, number := number + len(query.at))
+        answers = range(number, number + len(query.at))
+        number += len(query.at)
         # Wanted after the last token alone: a context. Otherwise a sequence, whose wanted tokens are its own next ones.
         if all(place == last for place in query.at):
             context = contexts.setdefault(query.ids, Context(query.ids))
             for token, answer in zip(query.want, answers, strict=True):
                 context.wanted.setdefault(token, []).append(answer)
         else:
-            ids = (*query.ids, query.want[-1]) if query.at[-1] == last else query.ids
+            ids = query.ids
+            # The token after the last one is scored too, so it is sent with the others.
+            if query.at[-1] == last:
+                ids = (*query.ids, query.want[-1])
             reads = [(place + 1, answer) for place, answer in zip(query.at, answers, strict=True)]
             prompts.append(TokenRow(ids, reads))
-    # A distribution costs one new token; for one candidate its own prompt is as cheap and merges with others.
-    alone = [c for c in contexts.values() if len(c.wanted) == 1 or not points]
-    prompts += [prompt for context in alone for prompt in context.apart(list(context.wanted))]
-    prompts = merged(prompts) if share else prompts
+    several = []
+    for context in contexts.values():
+        # A distribution costs one new token; for one candidate its own prompt is as cheap and merges with others.
+        if points and len(context.wanted) > 1:
+            several.append(context)
+        else:
+            prompts += context.apart(list(context.wanted))
+    if share:
+        prompts = merged(prompts)
     # In the order of the queries, so that the answers of a request come together and are complete early.
     prompts.sort(key=lambda prompt: min(answer for _, answer in prompt.reads))
-    return prompts, [c for c in contexts.values() if len(c.wanted) > 1 and points]
+    return prompts, several
 
 
 def merged(prompts: Sequence[TokenRow]) -> list[TokenRow]:
@@ -194,11 +207,14 @@ def merged(prompts: Sequence[TokenRow]) -> list[TokenRow]:
 def prompt_batches(prompts: Sequence[TokenRow], tokens: int, size: int) -> Iterator[list[TokenRow]]:
     """Prompts in their order, in batches of at most so many tokens and prompts; one prompt is always allowed."""
     batch: list[TokenRow] = []
+    length = 0
     for prompt in prompts:
-        if batch and (len(batch) == size or sum(len(p.ids) for p in batch) + len(prompt.ids) > tokens):
+        if batch and (len(batch) == size or length + len(prompt.ids) > tokens):
             yield batch
             batch = []
+            length = 0
         batch.append(prompt)
+        length += len(prompt.ids)
     if batch:
         yield batch
 
@@ -206,13 +222,14 @@ def prompt_batches(prompts: Sequence[TokenRow], tokens: int, size: int) -> Itera
 def context_batches(contexts: Sequence[Context], tokens: int, size: int) -> Iterator[tuple[list[Context], list[int]]]:
     """Contexts that want the same tokens, in batches, with at most ``TOP`` of these tokens at one time."""
     for wanted, same_tokens in grouped(contexts, lambda context: tuple(sorted(context.wanted))).items():
+        # Contexts that begin alike come one after the other, so that a server's cache of prefixes serves them.
+        ordered = sorted(same_tokens, key=lambda context: context.ids)
+        longest = max(len(context.ids) for context in ordered)
+        step = min(max(tokens // longest, 1), size)
         for start in range(0, len(wanted), TOP):
             chosen = list(wanted[start : start + TOP])
-            own = sorted(same_tokens, key=lambda c: c.ids)
-            room = max(tokens // max(len(c.ids) for c in own), 1)
-            step = min(room, size)
-            for first in range(0, len(own), step):
-                yield own[first : first + step], chosen
+            for first in range(0, len(ordered), step):
+                yield ordered[first : first + step], chosen
 
 
 #: The most tokens and prompts of one request to a server; several requests are in progress at the same time.
@@ -278,14 +295,16 @@ class Served(Engine):
     @property
     def environment(self) -> dict[str, Any]:
         """The servers, what they lack, and what share of the time was spent waiting for them."""
-        seconds = self.stats.seconds
+        share = 0.0
+        if self.stats.seconds:
+            share = round(self.waiting_seconds / self.stats.seconds, 3)
         return {
             **versions("transformers", "tokenizers", "numpy"),
             "engine": self.revision,
             "servers": self._hosts,
             "servers lost": [server.lost for server in self.servers if server.lost],
             "largest change on a repeat": max(server.repeat for server in self.servers),
-            "share of time waiting for servers": round(self.waiting_seconds / seconds, 3) if seconds else 0.0,
+            "share of time waiting for servers": share,
         }
 
     @property
@@ -313,28 +332,41 @@ class Served(Engine):
         ScoringError
             When the stored responses are of another model, or their control rows are not there any more.
         """
-        rows = tuple(map(Option, handshake.CONTROL))
-        control = [
-            (server, number, Request("control", f"{server_name(server.client.base_url)} {number}", rows))
-            for server in self.servers
-            for number in range(handshake.ROUNDS)
-        ]
-        stored = {request: response for *_, request in control if (response := store.get(request))}
-        if len(stored) < len(control):
-            if len(store) > len(stored):
+        rows = tuple(Option(text) for text in handshake.CONTROL)
+        requests: list[list[Request]] = []
+        stored: list[list[Response]] = []
+        count = 0
+        for server in self.servers:
+            name = server_name(server.client.base_url)
+            requests_of_server = []
+            stored_of_server = []
+            for number in range(handshake.ROUNDS):
+                request = Request("control", f"{name} {number}", rows)
+                requests_of_server.append(request)
+                response = store.get(request)
+                if response:
+                    stored_of_server.append(response)
+            requests.append(requests_of_server)
+            stored.append(stored_of_server)
+            count += len(stored_of_server)
+        if count < len(self.servers) * handshake.ROUNDS:
+            # Only a new store may lack them; a store with other responses had them before.
+            if len(store) > count:
                 raise ScoringError(
                     f"The responses in {store.path} have lost the control rows by which their model is recognised; "
                     "give another --out."
                 )
-            for server, number, request in control:
-                store.put(request, Response(request.id, tuple(map(tuple, server.rounds[number]))))
+            for server, requests_of_server in zip(self.servers, requests, strict=True):
+                for request, logprobs in zip(requests_of_server, server.rounds, strict=True):
+                    store.put(request, Response(request.id, tuple(tuple(row) for row in logprobs)))
             return
-        for server in self.servers:
-            before = [stored[request].logprobs for of, _, request in control if of is server]
-            if apart := handshake.differs(before, server.rounds):
+        for server, stored_of_server in zip(self.servers, stored, strict=True):
+            before = [response.logprobs for response in stored_of_server]
+            difference = handshake.differs(before, server.rounds)
+            if difference:
                 raise ScoringError(
                     f"{server.client.host} now serves another model than the one whose responses are stored: "
-                    f"log-probabilities of the control rows differ by {apart}; start the earlier model, or give "
+                    f"log-probabilities of the control rows differ by {difference}; start the earlier model, or give "
                     "another --out."
                 )
 
@@ -350,19 +382,31 @@ class Served(Engine):
                 "Padding that other tokens do not see cannot be sent to a server; leave this benchmark out, or score "
                 "the model with the transformers engine."
             )
-        self.stats.asked += sum(len(query.ids) for query in queries)
-        points = all(server.points for server in self.servers)
         # Where every server gives the distribution of the next token, all candidates after a context are one request.
+        points = all(server.points for server in self.servers)
         prompts, contexts = planned(queries, points=points, share=batching.share)
-        tokens, size = batching.tokens or TOKENS, batching.size or SIZE
-        together = all(server.dialect.batches for server in self.servers)
-        # Before the first request: a text that is too long would end a run of hours at its place.
-        self._check_long(max((prompt.ids for prompt in prompts), key=len, default=()), tokens if together else 0, size)
-        batches = prompt_batches(prompts, tokens, size) if together else ([prompt] for prompt in prompts)
-        jobs: list[Callable[[Server], Values]] = [partial(_score_prompts, prompts=batch) for batch in batches]
-        jobs += [partial(_score_contexts, contexts=c, tokens=t) for c, t in context_batches(contexts, tokens, size)]
-        self.stats.tokens += sum(len(p.ids) for p in prompts) + sum(len(c.ids) for c in contexts)
-        self.stats.read += sum(len(q.at) for q in queries)
+        tokens = batching.tokens or TOKENS
+        size = batching.size or SIZE
+        longest: Ids = max((prompt.ids for prompt in prompts), key=len, default=())
+        jobs: list[Callable[[Server], Values]] = []
+        if all(server.dialect.batches for server in self.servers):
+            # Before the first request: a text that is too long would end a run of hours at its place.
+            self._check_long(longest, tokens, size)
+            for batch in prompt_batches(prompts, tokens, size):
+                jobs.append(partial(_score_prompts, prompts=batch))
+        else:
+            self._check_long(longest, 0, size)
+            for prompt in prompts:
+                jobs.append(partial(_score_prompts, prompts=[prompt]))
+        for batch_of_contexts, candidates in context_batches(contexts, tokens, size):
+            jobs.append(partial(_score_contexts, contexts=batch_of_contexts, tokens=candidates))
+        for query in queries:
+            self.stats.asked += len(query.ids)
+            self.stats.read += len(query.at)
+        for prompt in prompts:
+            self.stats.tokens += len(prompt.ids)
+        for context in contexts:
+            self.stats.tokens += len(context.ids)
         # In the order in which servers finish; the answers have their numbers with them.
         for values in self._spread(jobs):
             answers, logprobs = zip(*values, strict=True)
@@ -372,17 +416,23 @@ class Served(Engine):
     def _check_long(self, prompt: Ids, tokens: int, size: int) -> None:
         """Checks with a full request that all servers can do the longest prompt, unless they did a longer one.
 
-        One that cannot be reached is dropped while another does it, since that one was perhaps only stopped.
+        ``tokens`` is 0 where a request has one prompt. One that cannot be reached is dropped while another does it,
+        since that one was perhaps only stopped.
         """
-        if len(prompt) > self._longest and (alive := [server for server in self.servers if not server.lost]):
-            copies = max(min(tokens // len(prompt), size), 2 if tokens else 1)
-            # In threads of its own, as the servers are asked at the same time.
-            with ThreadPoolExecutor(len(alive)) as pool:
-                checks = [(server, pool.submit(server.check_long, prompt, copies)) for server in alive]
-            for server, check in checks:
-                if not server.lost or all(other.lost for other in alive):
-                    check.result()
-            self._longest = len(prompt)
+        alive = [server for server in self.servers if not server.lost]
+        if len(prompt) <= self._longest or not alive:
+            return
+        copies = 1
+        if tokens:
+            # Two at least: a second copy in one request is cut into parts at other places.
+            copies = max(min(tokens // len(prompt), size), 2)
+        # In threads of its own, as the servers are asked at the same time.
+        with ThreadPoolExecutor(len(alive)) as pool:
+            checks = [pool.submit(server.check_long, prompt, copies) for server in alive]
+        for server, check in zip(alive, checks, strict=True):
+            if not server.lost or all(other.lost for other in alive):
+                check.result()
+        self._longest = len(prompt)
 
     def generate(
         self, prompts: Sequence[TokenizedPrompt], decoding: Decoding, batching: Batching
@@ -393,13 +443,16 @@ class Served(Engine):
                 "Words cannot be banned from what a server generates; leave out this --prompt, or score the model with "
                 "the transformers engine."
             )
-        together = all(server.dialect.batches for server in self.servers) and not decoding.sampled
-        most = (batching.size or CONTINUED) if together else 1
-        jobs = [
-            partial(self._continue, prompts=group[first : first + most], decoding=decoding)
-            for group in grouped(prompts, lambda prompt: prompt.new).values()
-            for first in range(0, len(group), most)
-        ]
+        # A request has one seed, so each sampled prompt is a request.
+        most = 1
+        if not decoding.sampled and all(server.dialect.batches for server in self.servers):
+            most = batching.size or CONTINUED
+        jobs = []
+        # A request has one number of new tokens.
+        for same_length in grouped(prompts, lambda prompt: prompt.new).values():
+            for first in range(0, len(same_length), most):
+                batch = same_length[first : first + most]
+                jobs.append(partial(self._continue, prompts=batch, decoding=decoding))
         for continued, generated in self._spread(jobs):
             sent = sum(len(continuation.prompt.ids) for continuation in continued)
             self.stats.add(asked=sent, tokens=sent, generated=generated)
@@ -408,7 +461,9 @@ class Served(Engine):
 
     def _check_rows(self, jobs: int) -> None:
         """Has each server score the control rows once more after jobs; a changed model is an error."""
-        alive = [server for server in self.servers if jobs and not server.lost]
+        if not jobs:
+            return
+        alive = [server for server in self.servers if not server.lost]
         for server in alive:
             try:
                 server.check_rows()
@@ -425,16 +480,23 @@ class Served(Engine):
         self, server: Server, prompts: Sequence[TokenizedPrompt], decoding: Decoding
     ) -> tuple[list[Continued], int]:
         """The continuations, and how many new tokens the server names by their ids."""
-        tokenizer, new = self.tokens.tokenizer, prompts[0].new
-        seed = crc32(prompts[0].request.id.encode(), decoding.seed) >> 1 if decoding.sampled else decoding.seed
-        made = server.dialect.continuations([prompt.ids for prompt in prompts], new, decoding, seed)
+        tokenizer = self.tokens.tokenizer
+        new = prompts[0].new
+        seed = decoding.seed
+        if decoding.sampled:
+            # Of the request and the seed of the run, so that it does not depend on the order of requests. One bit is
+            # dropped, so that it is a signed integer of 32 bits.
+            seed = crc32(prompts[0].request.id.encode(), decoding.seed) >> 1
+        replies = server.dialect.continuations([prompt.ids for prompt in prompts], new, decoding, seed)
+        # The control sentence alone: whether the server still has the same model.
         server.scored([])
-        continuations, generated = [], 0
-        for prompt, (ids, text) in zip(prompts, made, strict=True):
+        continuations = []
+        generated = 0
+        for prompt, (ids, text) in zip(prompts, replies, strict=True):
             if ids is not None:
-                named = until(ids[:new], {tokenizer.eos_token_id})
-                text = continued_text(tokenizer, prompt.ids, named)
-                generated += len(named)
+                new_ids = until(ids[:new], {tokenizer.eos_token_id})
+                text = continued_text(tokenizer, prompt.ids, new_ids)
+                generated += len(new_ids)
             continuations.append(Continued(prompt, server.client.without_key(text)))
         return continuations, generated
 
@@ -458,22 +520,32 @@ class Served(Engine):
 
 
 def _score_prompts(server: Server, prompts: Sequence[TokenRow]) -> Values:
+    """The log-probabilities that prompts are read for, with the numbers of their answers."""
     sequences = server.scored([prompt.ids for prompt in prompts])
-    return [
-        (answer, logprobs[place - 1])
-        for prompt, logprobs in zip(prompts, sequences, strict=True)
-        for place, answer in prompt.reads
-    ]
+    values: Values = []
+    for prompt, logprobs in zip(prompts, sequences, strict=True):
+        # The first token has no log-probability, so that of the token at a place is one before it.
+        for place, answer in prompt.reads:
+            values.append((answer, logprobs[place - 1]))
+    return values
 
 
 def _score_contexts(server: Server, contexts: Sequence[Context], tokens: Sequence[int]) -> Values:
     """Candidates by the distribution of the next token, and those that it lacks as one-token options."""
     distributions = server.dialect.next_tokens([context.ids for context in contexts], tokens)
-    values, lacking = [], []
+    values: Values = []
+    rows: list[TokenRow] = []
     for context, scores in zip(contexts, distributions, strict=True):
-        values += [(answer, scores[token]) for token in tokens if token in scores for answer in context.wanted[token]]
-        lacking += context.apart([token for token in tokens if token not in scores])
-    return values + _score_prompts(server, lacking)
+        lacking = []
+        for token in tokens:
+            if token in scores:
+                for answer in context.wanted[token]:
+                    values.append((answer, scores[token]))
+            else:
+                lacking.append(token)
+        rows += context.apart(lacking)
+    # Also without rows: the control sentence is scored with them.
+    return values + _score_prompts(server, rows)
 
 
 def connect(options: ServedOptions, revision: str | None = None, *, attempts: int = 6, trained: bool = True) -> Served:
@@ -498,10 +570,13 @@ def connect(options: ServedOptions, revision: str | None = None, *, attempts: in
         a tokenizer that is not the model's, and servers of different models.
     """
     started = time.perf_counter()
+    # Connections are closed where one of the servers is refused, and stay open where all are accepted.
     with ExitStack() as undo:
+        clients = []
         try:
-            urls = dict.fromkeys(options.base_url)
-            clients = [undo.enter_context(closing(HttpClient(u, options.timeout, attempts))) for u in urls]
+            # An address that was given twice is one server.
+            for url in dict.fromkeys(options.base_url):
+                clients.append(undo.enter_context(closing(HttpClient(url, options.timeout, attempts))))
         except HttpError as error:
             raise ScoringError(f"{error}.") from None
         engine = _connected(clients, options, revision, trained)
@@ -511,42 +586,56 @@ def connect(options: ServedOptions, revision: str | None = None, *, attempts: in
 
 
 def _connected(clients: Sequence[HttpClient], options: ServedOptions, revision: str | None, trained: bool) -> Served:
+    """The engine of these servers; the tokenizer is that of the first one's model."""
     identities = [handshake.identity(client) for client in clients]
-    names = [handshake.served_name(*server, options.model_name) for server in zip(clients, identities, strict=True)]
+    names = []
+    for client, identity in zip(clients, identities, strict=True):
+        names.append(handshake.served_name(client, identity, options.model_name))
     if len(set(names)) > 1:
         raise ScoringError(f"The servers have different models ({', '.join(names)}); choose one with --model-name.")
-    origin = str(identities[0].models.get(names[0], {}).get("root") or names[0])
+    name = names[0]
+    origin = str(identities[0].models.get(name, {}).get("root") or name)
     tokens, folder = _tokens(options.tokenizer, origin, revision, clients[0].host)
     with ThreadPoolExecutor(len(clients)) as pool:
-        greet = partial(handshake.shake_hands, model=names[0], tokens=tokens, trained=trained)
+        greet = partial(handshake.shake_hands, model=name, tokens=tokens, trained=trained)
         servers = list(pool.map(greet, clients, identities))
-    first, *others = servers
-    for other in others:
-        if (apart := change(first.control, other.control)) > CHANGE:
+    first = servers[0]
+    for other in servers[1:]:
+        distance = change(first.control, other.control)
+        if distance > CHANGE:
             raise ScoringError(
                 f"{first.client.host} and {other.client.host} serve different models, as log-probabilities of one "
-                f"sentence differ by {apart:.2g} on average; give the addresses of one model."
+                f"sentence differ by {distance:.2g} on average; give the addresses of one model."
             )
     # The smallest window of all servers, because any of them may get any prompt.
-    windows = [window - EXTRA for server in servers if (window := server.window)]
-    tokens.window = min([*windows, *([tokens.window] if tokens.window else [])], default=None)
+    windows = []
+    if tokens.window:
+        windows.append(tokens.window)
+    for server in servers:
+        if server.window:
+            windows.append(server.window - EXTRA)
+    tokens.window = min(windows, default=None)
     family = str(checkpoint.json_object(folder / "config.json").get("model_type", ""))
     files = digest(checkpoint.file_digests(folder, weights=False))
-    return Served(servers, tokens, names[0], family, files, options.concurrency)
+    return Served(servers, tokens, name, family, files, options.concurrency)
 
 
-def _tokens(given: str | None, origin: str, revision: str | None, host: str) -> tuple[Tokens, Path]:
-    """The tokenizer, and the folder that it is in."""
-    name = origin if given is None else given
+def _tokens(requested: str | None, origin: str, revision: str | None, host: str) -> tuple[Tokens, Path]:
+    """The tokenizer that the user names, or that of the model's origin, and the folder that it is in."""
+    name = origin
+    if requested is not None:
+        name = requested
     try:
         folder = BUNDLED.get(name) or checkpoint.fetched(name, revision, FILES)
         tokenizer = checkpoint.tokenizer(folder, name, {"trust_remote_code": False})
     except ScoringError:
-        if given is not None:
+        if requested is not None:
             raise
         raise ScoringError(
             f"{host} calls its model {origin!r}, and no tokenizer is found by that name; give --tokenizer the folder "
             "or the name on the Hub of the model that is served."
         ) from None
     window = checkpoint.json_object(folder / "config.json").get("max_position_embeddings")
-    return Tokens(tokenizer, "causal", window if isinstance(window, int) and window > 0 else None), folder
+    if not isinstance(window, int) or window <= 0:
+        window = None
+    return Tokens(tokenizer, "causal", window), folder

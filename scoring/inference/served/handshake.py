@@ -14,7 +14,7 @@ every benchmark a number, and a wrong one. So a few sentences are scored first, 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations, islice, product, starmap
+from itertools import chain, combinations
 from typing import Any
 from zlib import crc32
 
@@ -106,12 +106,14 @@ class Server:
     @property
     def software(self) -> str:
         """Its name with the version where it tells it."""
-        return " ".join(filter(None, (self.dialect.software, self.version)))
+        if self.version and self.dialect.software:
+            return f"{self.dialect.software} {self.version}"
+        return self.dialect.software or self.version
 
     def scored(self, prompts: Sequence[Ids]) -> list[list[float]]:
         """For each prompt the log-probability of each of its tokens after the first.
 
-        The control sentence stands among the prompts, at a place that depends on them, so that a server that answers
+        The control sentence is sent among the prompts, at a place that depends on them, so that a server that answers
         otherwise by turns does not answer the control sentence alone as before.
 
         Raises
@@ -124,11 +126,15 @@ class Server:
         # The place depends on the prompts alone, so that a repeated request is the same and a cache of the server
         # helps.
         place = crc32(repr(prompts).encode()) % (len(prompts) + 1)
-        logprobs = self.dialect.sequences([*prompts[:place], self.sentence, *prompts[place:]])
-        if not change(self.control, apart := logprobs.pop(place)) <= CHANGE:
+        with_control = list(prompts)
+        with_control.insert(place, self.sentence)
+        logprobs = self.dialect.sequences(with_control)
+        distance = change(self.control, logprobs.pop(place))
+        # Not ">": a distance of NaN is a change too.
+        if not distance <= CHANGE:
             raise ScoringError(
                 f"{self.client.host} changed its model during the run: a token of the control sentence has another "
-                f"log-probability than at the beginning, {change(self.control, apart):.2g} on average; what was "
+                f"log-probability than at the beginning, {distance:.2g} on average; what was "
                 "answered before is kept, so start the first model again, or give another --out."
             )
         return logprobs
@@ -142,11 +148,12 @@ class Server:
             When they have other log-probabilities than before the run.
         """
         now = _logprobs(self.dialect, self.rows)
-        if apart := differs(self.rounds, [now]):
+        difference = differs(self.rounds, [now])
+        if difference:
             raise ScoringError(
                 f"{self.client.host} changed its model during the run: log-probabilities of the control rows differ "
-                f"by {apart} from those before it; which responses are of which model is not known, so give another "
-                "--out."
+                f"by {difference} from those before it; which responses are of which model is not known, so give "
+                "another --out."
             )
 
     def check_long(self, prompt: Ids, copies: int) -> None:
@@ -160,32 +167,48 @@ class Server:
             One sentence, when the server answers otherwise or does not answer; one that cannot be reached is ``lost``.
         """
         try:
-            first, *others = _logprobs(self.dialect, [prompt] * copies)
-            parts = [_logprobs(self.dialect, [prompt[: max(len(prompt) * n // 4, 2)]])[0] for n in (1, 2, 3)]
-            pairs = [(part, first[: len(part)]) for part in (*others, *parts)]
-            apart = max(abs(a - b) for part, whole in pairs for a, b in zip(part, whole, strict=True))
-            if apart <= APART and max(starmap(change, pairs)) <= CHANGE:
+            copies_of_prompt = _logprobs(self.dialect, [prompt] * copies)
+            first = copies_of_prompt[0]
+            # Each has the log-probabilities of the whole prompt, or of its first quarter, half or three quarters.
+            others = copies_of_prompt[1:]
+            for quarters in (1, 2, 3):
+                beginning = prompt[: max(len(prompt) * quarters // 4, 2)]
+                others += _logprobs(self.dialect, [beginning])
+            largest = 0.0
+            largest_mean = 0.0
+            for other in others:
+                same_tokens = first[: len(other)]
+                largest_mean = max(largest_mean, change(other, same_tokens))
+                for a, b in zip(other, same_tokens, strict=True):
+                    largest = max(largest, abs(a - b))
+            if largest <= APART and largest_mean <= CHANGE:
                 return
-            did = f"gave a token another log-probability than in a copy or in the beginning alone (by {apart:.2g})"
+            did = f"gave a token another log-probability than in a copy or in the beginning alone (by {largest:.2g})"
         except Ignored as error:
             did = str(error)
         except HttpError as error:
             did = f"gave no answer ({error})"
-            self.lost = str(error) if isinstance(error, Unavailable) else ""
+            if isinstance(error, Unavailable):
+                self.lost = str(error)
         did = f"fails at prompts as long as the longest of this run ({len(prompt)} tokens), because it {did}"
         raise refusal(self.client, self.software, did, WHOLE)
 
 
 def _ids(tokens: Tokens, texts: Sequence[str], context: str = "") -> list[tuple[int, ...]]:
+    """The token ids of texts after a context, with the tokens that the model's tokenizer puts before them."""
     request = Request("handshake", context, tuple(Option(text) for text in texts))
     ((options, _),) = tokens.queries([request])
-    return [(*query.ids, query.want[-1]) for (query,) in options]
+    prompts = []
+    for (query,) in options:
+        # The last token is only wanted of a query, and a server scores the tokens that it is sent.
+        prompts.append((*query.ids, query.want[-1]))
+    return prompts
 
 
 def _next_words(tokens: Tokens) -> list[tuple[int, ...]]:
     """The context with each word that is one token."""
     prompts = _ids(tokens, [f" {word}" for word in WORDS], CONTEXT)
-    shortest = min(map(len, prompts))
+    shortest = min(len(ids) for ids in prompts)
     return [ids for ids in prompts if len(ids) == shortest]
 
 
@@ -200,28 +223,40 @@ def differs(before: Sequence[Round], now: Sequence[Round]) -> str:
     >>> differs([[[-1.0, -2.0]], [[-1.02, -2.02]]], [[[-1.03, -2.03]]])
     ''
     """
-    within = max([_distance(*pair) for rounds in (before, now) for pair in combinations(rounds, 2)], default=0.0)
-    between = math.fsum(_distance(*pair) for pair in product(before, now)) / (len(before) * len(now))
-    return f"{between:.2g}, and within a run by {within:.2g}" if between > max(TIMES * within, ROUNDING) else ""
+    within = 0.0
+    for rounds in (before, now):
+        for first, second in combinations(rounds, 2):
+            within = max(within, _distance(first, second))
+    distances = []
+    for earlier in before:
+        for later in now:
+            distances.append(_distance(earlier, later))
+    between = math.fsum(distances) / len(distances)
+    if between > max(TIMES * within, ROUNDING):
+        return f"{between:.2g}, and within a run by {within:.2g}"
+    return ""
 
 
-def _distance(one: Round, other: Round) -> float:
-    return change([*chain(*one)], [*chain(*other)])
+def _distance(first: Round, second: Round) -> float:
+    """The mean absolute difference over the tokens of all rows."""
+    return change(list(chain.from_iterable(first)), list(chain.from_iterable(second)))
 
 
-def change(one: Sequence[float], other: Sequence[float]) -> float:
+def change(first: Sequence[float], second: Sequence[float]) -> float:
     """The mean absolute difference of log-probabilities.
 
     >>> change([-1.0, -2.0], [-1.5, -2.0])
     0.25
     """
-    return math.fsum(abs(a - b) for a, b in zip(one, other, strict=True)) / len(one)
+    return math.fsum(abs(a - b) for a, b in zip(first, second, strict=True)) / len(first)
 
 
 def refusal(client: HttpClient, software: str, did: object, instead: str) -> ScoringError:
     """The sentence about a server: its name, what it did, and what to do instead."""
-    who = f"{client.host} ({software})" if software else client.host
-    return ScoringError(f"{who} {did}; {instead}.")
+    server = client.host
+    if software:
+        server = f"{client.host} ({software})"
+    return ScoringError(f"{server} {did}; {instead}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +273,9 @@ class Identity:
     @property
     def software(self) -> str:
         """The name of the software; empty where it is not known."""
-        return self.kind.software if self.kind else ""
+        if self.kind is None:
+            return ""
+        return self.kind.software
 
 
 def identity(client: HttpClient) -> Identity:
@@ -250,22 +287,18 @@ def identity(client: HttpClient) -> Identity:
         When nothing answers there, or it is no inference server.
     """
     try:
-        listed = client.get(f"{client.base_url}/models")
-        entries = listed.get("data") if isinstance(listed, dict) else None
-        objects = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
-        models = {name: entry for entry in objects if isinstance(name := entry.get("id"), str) and name}
-        owners = {owner for entry in models.values() if isinstance(owner := entry.get("owned_by"), str)}
-        kinds = [dialects.get(name) for name in dialects.names()]
-        owned = (kind for kind in kinds if kind.owner and kind.owner in owners)
-        shown = (kind for kind in kinds if any(_told(client, *sign) for sign in kind.signs))
-        if kind := next(owned, None) or next(shown, None):
-            return Identity(kind, _told(client, *kind.version) if kind.version else "", models)
-        if not models:
+        models = _models(client)
+        kind = _kind(client, models)
+        if kind is None and not models:
             raise ScoringError(
                 f"{client.host} is no inference server: the address that was given, with /models behind it, lists no "
                 "model; give --base-url an address that usually ends in /v1."
             )
-        return Identity(None, "", models)
+        version = ""
+        if kind is not None and kind.version:
+            path, name = kind.version
+            version = _told(client, path, name)
+        return Identity(kind, version, models)
     except Refused as error:
         raise ScoringError(f"{error}.") from None
     except HttpError as error:
@@ -274,11 +307,54 @@ def identity(client: HttpClient) -> Identity:
         ) from None
 
 
+def _models(client: HttpClient) -> dict[str, dict[str, Any]]:
+    """The models that an address lists, with their facts; what has another form is no model."""
+    listed = client.get(f"{client.base_url}/models")
+    entries = None
+    if isinstance(listed, dict):
+        entries = listed.get("data")
+    if not isinstance(entries, list):
+        return {}
+    models = {}
+    for entry in entries:
+        if isinstance(entry, dict):
+            name = entry.get("id")
+            if isinstance(name, str) and name:
+                models[name] = entry
+    return models
+
+
+def _kind(client: HttpClient, models: Mapping[str, Mapping[str, Any]]) -> type[Dialect] | None:
+    """The dialect of a server: that of the owner of a listed model, else the first one with a sign at its address."""
+    owners = set()
+    for entry in models.values():
+        owner = entry.get("owned_by")
+        if isinstance(owner, str):
+            owners.add(owner)
+    kinds = [dialects.get(name) for name in dialects.names()]
+    for kind in kinds:
+        if kind.owner and kind.owner in owners:
+            return kind
+    # Signs are looked for last, because each is a request.
+    for kind in kinds:
+        for path, name in kind.signs:
+            if _told(client, path, name):
+                return kind
+    return None
+
+
 def _told(client: HttpClient, path: str, name: str) -> str:
     """A field of what the server answers at a path, as text; empty where there is none."""
     reply = client.get(f"{client.root}/{path}")
-    value = reply.get(name) if isinstance(reply, dict) else None
-    return value[:60] if isinstance(value, str) else name if value else ""
+    value = None
+    if isinstance(reply, dict):
+        value = reply.get(name)
+    if isinstance(value, str):
+        return value[:60]
+    # Of a field that is no text, only its presence tells something.
+    if value:
+        return name
+    return ""
 
 
 def served_name(client: HttpClient, identity_: Identity, name: str | None) -> str:
@@ -315,7 +391,7 @@ def shake_hands(client: HttpClient, identity_: Identity, model: str, tokens: Tok
         One sentence that names the server, what it did, and what to start instead.
     """
     dialect = (identity_.kind or dialects.get("vllm"))(client, model, tokens.tokenizer)
-    sentence = _ids(tokens, SENTENCES[:1])[0]
+    (sentence,) = _ids(tokens, SENTENCES[:1])
     try:
         _compare_tokens(client, identity_, model, tokens)
         control, repeat = _answers(dialect, tokens, trained=trained)
@@ -330,10 +406,23 @@ def shake_hands(client: HttpClient, identity_: Identity, model: str, tokens: Tok
         raise refusal(client, identity_.software, error, INSTEAD) from None
     except HttpError as error:
         raise ScoringError(f"{error}.") from None
-    length = identity_.models.get(model, {}).get("max_model_len")
-    window = length if isinstance(length, int) else None
-    version = identity_.version
-    return Server(client, dialect, model, version, window, sentence, control, points, repeat, rows, rounds)
+    # The context window; None where the server does not tell it.
+    window = identity_.models.get(model, {}).get("max_model_len")
+    if not isinstance(window, int):
+        window = None
+    return Server(
+        client=client,
+        dialect=dialect,
+        model=model,
+        version=identity_.version,
+        window=window,
+        sentence=sentence,
+        control=control,
+        points=points,
+        repeat=repeat,
+        rows=rows,
+        rounds=rounds,
+    )
 
 
 def _compare_tokens(client: HttpClient, identity_: Identity, model: str, tokens: Tokens) -> None:
@@ -346,26 +435,30 @@ def _compare_tokens(client: HttpClient, identity_: Identity, model: str, tokens:
         reply = client.post(f"{client.root}/{identity_.kind.tokenize}", body)
     except Refused:
         return
-    theirs = reply.get("tokens") if isinstance(reply, dict) else None
-    ours = tokens.encode([text])[0].ids
+    theirs = None
+    if isinstance(reply, dict):
+        theirs = reply.get("tokens")
     if not isinstance(theirs, list) or not all(isinstance(token, int) for token in theirs):
         return
-    frame = len(theirs) - len(ours)
-    if frame not in (0, 1) or theirs[frame:] != ours:
+    ours = tokens.encode([text])[0].ids
+    # A beginning-of-sequence token before the text is no difference: prompts are sent as token ids.
+    extra = len(theirs) - len(ours)
+    if extra not in (0, 1) or theirs[extra:] != ours:
         raise refusal(
             client,
             identity_.software,
-            f"tokenizes {text[:20]!r}… as {theirs[frame : frame + 4]}, and the given tokenizer as {ours[:4]}",
+            f"tokenizes {text[:20]!r}… as {theirs[extra : extra + 4]}, and the given tokenizer as {ours[:4]}",
             "give --tokenizer the tokenizer of the model that is served",
         )
 
 
 def _logprobs(dialect: Dialect, prompts: Sequence[Ids], sampling: Mapping[str, float] = NEUTRAL) -> list[list[float]]:
-    """The log-probabilities of prompts, all of which can be some."""
+    """The log-probabilities of prompts, each of which is a possible one: a number of at most 0."""
     logprobs_of = dialect.sequences(prompts, sampling)
-    for value in chain(*logprobs_of):
-        if not is_logprob(np.array(value)):
-            raise Ignored(f"answered {value} as a log-probability")
+    for logprobs in logprobs_of:
+        for value in logprobs:
+            if not is_logprob(np.array(value)):
+                raise Ignored(f"answered {value} as a log-probability")
     return logprobs_of
 
 
@@ -385,6 +478,7 @@ def _answers(dialect: Dialect, tokens: Tokens, *, trained: bool) -> tuple[list[f
         raise Ignored("answered log-probabilities after temperature and penalties instead of the model's own")
     if trained:
         _check_language(logprobs_of, len(tokens.tokenizer))
+    # Different next words exclude each other, so their probabilities add up to at most 1.
     total = math.fsum(math.exp(logprobs[-1]) for logprobs in _logprobs(dialect, _next_words(tokens)))
     if total > 1 + CHANGE:
         raise Ignored(f"answered probabilities of next tokens that add up to {total:.3g}")
@@ -393,11 +487,17 @@ def _answers(dialect: Dialect, tokens: Tokens, *, trained: bool) -> tuple[list[f
 
 def _check_language(logprobs_of: Sequence[Sequence[float]], vocabulary: int) -> None:
     """Compares the sentences with their words backwards and with chance."""
-    forwards, backwards = logprobs_of[: len(SENTENCES)], logprobs_of[len(SENTENCES) :]
-    unlikelier = any(math.fsum(one) <= math.fsum(other) for one, other in zip(forwards, backwards, strict=True))
-    values = [value for logprobs in forwards for value in logprobs]
-    mean = math.fsum(values) / len(values)
-    if unlikelier or mean < LIKELIER - math.log(vocabulary):
+    count = len(SENTENCES)
+    is_language = True
+    values: list[float] = []
+    for forwards, backwards in zip(logprobs_of[:count], logprobs_of[count:], strict=True):
+        values += forwards
+        if math.fsum(forwards) <= math.fsum(backwards):
+            is_language = False
+    # By chance each token has the log-probability -log(vocabulary).
+    if math.fsum(values) / len(values) < LIKELIER - math.log(vocabulary):
+        is_language = False
+    if not is_language:
         raise Ignored(
             "finds ordinary English sentences no likelier than the same words backwards or than chance, so the "
             "tokenizer is not the model's, or the prompts do not reach the model as they are sent"
@@ -409,11 +509,21 @@ def _points(dialect: Dialect, tokens: Tokens) -> bool:
     if not dialect.points:
         return False
     prompts = _next_words(tokens)
-    after = {ids[-1]: logprobs[-1] for ids, logprobs in zip(prompts, _logprobs(dialect, prompts), strict=True)}
+    expected = {ids[-1]: logprobs[-1] for ids, logprobs in zip(prompts, _logprobs(dialect, prompts), strict=True)}
     # As many as are asked for later, because servers have limits.
-    others = (n for n in range(len(tokens.tokenizer)) if n not in after)
+    wanted = list(expected)
+    for token in range(len(tokens.tokenizer)):
+        if len(wanted) >= TOP:
+            break
+        if token not in expected:
+            wanted.append(token)
+    context = prompts[0][:-1]
     try:
-        (candidates,) = dialect.next_tokens([prompts[0][:-1]], [*after, *islice(others, TOP - len(after))])
+        (candidates,) = dialect.next_tokens([context], wanted)
     except (Ignored, Refused):
         return False
-    return bool(candidates) and all(abs(candidates[n] - after[n]) <= CHANGE for n in candidates.keys() & after.keys())
+    for token in candidates.keys() & expected.keys():
+        # Not ">": a difference of NaN does not agree.
+        if not abs(candidates[token] - expected[token]) <= CHANGE:
+            return False
+    return bool(candidates)

@@ -30,5 +30,9 @@ PLOTS: tuple[tuple[frozenset[str], Callable[[Table], Figure]], ...] = (
 
 def figures(table: Table, estimates: Sequence[Estimate] = ()) -> list[Figure]:
     """The plots that a table has the columns for, after those of the estimates."""
-    drawings = [draw(table) for columns, draw in PLOTS if columns <= table.keys() and length(table)]
-    return [figure for figure in (stereotypes.scores(estimates), *drawings) if figure.panels]
+    drawings = [stereotypes.scores(estimates)]
+    for columns, draw in PLOTS:
+        if columns <= table.keys() and length(table):
+            drawings.append(draw(table))
+    # A figure may have no panel, such as one of estimates of which none has a label.
+    return [figure for figure in drawings if figure.panels]

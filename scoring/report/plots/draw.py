@@ -17,7 +17,8 @@ from cards.common.draw import PALETTE, canvas, image, styled
 from scoring.inputs.columns import length
 from scoring.types import Floats, Table
 
-#: What matplotlib is told to draw with, and what the page replaces it by.
+# matplotlib needs real colours. Each ink is one that no drawing has otherwise, so that it can be found in the SVG.
+#: The colours that matplotlib draws with, and the variables of the page that replace them.
 INKS = {f"#0101{number:02x}": f"var(--{name})" for number, name in enumerate(PALETTE, 1)}
 INK, SOFT, RULE, FEMALE, MALE, THIRD, LINE_1, LINE_2, LINE_3, PAPER = INKS
 
@@ -44,6 +45,7 @@ _STYLE: dict[str, Any] = {
 }
 _SVG = "{http://www.w3.org/2000/svg}"
 _HREF = "{http://www.w3.org/1999/xlink}href"
+# Definitions of clip paths and markers, the date of the drawing, and a style sheet that would hold for the whole page.
 _DROPPED = {_SVG + tag for tag in ("defs", "metadata", "style")}
 
 
@@ -88,9 +90,16 @@ def plain(text: object, limit: int = 60) -> str:
     >>> plain("a\x00b\n c"), plain("x" * 99, 5)
     ('a�b c', 'xxxx…')
     """
-    joined = " ".join(str(text).split())
-    shown = "".join("\ufffd" if unicodedata.category(c) in {"Cc", "Cs"} else c for c in joined)
-    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+    letters = []
+    for letter in " ".join(str(text).split()):
+        # XML has no form for control characters (Cc) and lone surrogates (Cs).
+        if unicodedata.category(letter) in {"Cc", "Cs"}:
+            letters.append("\ufffd")
+        else:
+            letters.append(letter)
+    if len(letters) > limit:
+        letters[limit - 1 :] = ["…"]
+    return "".join(letters)
 
 
 def panel(title: str, label: str, size: tuple[float, float], paint: Callable[[Axes], None]) -> Panel:
@@ -107,37 +116,48 @@ def panel(title: str, label: str, size: tuple[float, float], paint: Callable[[Ax
 def inline(text: str) -> str:
     """An SVG document as an element of a page: no namespaces, identifiers or style sheet, inks as variables.
 
-    Without identifiers, any number of drawings stand in one page: a marker is drawn where it is
+    Without identifiers, one page may have any number of drawings: a marker is drawn where it is
     used, and clipping, which nothing here needs, is left out.
     """
     root = ElementTree.fromstring(text)
-    marks = {e.get("id"): e.get("d", "") for e in root.iter(f"{_SVG}path")}
+    marks = {path.get("id"): path.get("d", "") for path in root.iter(f"{_SVG}path")}
     for parent in root.iter():
         parent[:] = [child for child in parent if child.tag not in _DROPPED]
     for element in root.iter():
+        # matplotlib defines the path of a marker once and names it wherever the marker is; the path takes its place.
         if element.tag == f"{_SVG}use":
             element.tag = "path"
-            place = f"translate({element.attrib.pop('x')} {element.attrib.pop('y')})"
-            element.attrib.update(d=marks[element.attrib.pop(_HREF)[1:]], transform=place)
+            x = element.attrib.pop("x")
+            y = element.attrib.pop("y")
+            path = marks[element.attrib.pop(_HREF).removeprefix("#")]
+            element.attrib.update(d=path, transform=f"translate({x} {y})")
         element.tag = element.tag.removeprefix(_SVG)
         element.attrib = dict(_attributes(element.attrib))
-        element.text, element.tail = element.text if element.tag == "text" else None, None
+        # Texts between elements are line breaks and indentation.
+        if element.tag != "text":
+            element.text = None
+        element.tail = None
     root.attrib = {"viewBox": root.attrib["viewBox"], "aria-hidden": "true", "focusable": "false"}
     return ElementTree.tostring(root, encoding="unicode")
 
 
 def _attributes(attributes: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The attributes of an element that a page needs, with inks as variables."""
     for name, value in attributes.items():
         if name == "style":
             yield name, _style(value)
+        # A rotation by no angle is what matplotlib gives every horizontal text.
         elif name not in {"id", "clip-path"} and not value.startswith("rotate(-0 "):
             yield name, " ".join(value.split())
 
 
 def _style(style: str) -> str:
     """Declarations without fonts, with the page's variables for inks."""
-    declarations = [d for d in style.split("; ") if not d.startswith("font-family")]
-    return "; ".join(re.sub(r"#0101\w\w", lambda ink: INKS[ink[0]], d) for d in declarations)
+    kept = []
+    for declaration in style.split("; "):
+        if not declaration.startswith("font-family"):
+            kept.append(re.sub(r"#0101\w\w", lambda ink: INKS[ink[0]], declaration))
+    return "; ".join(kept)
 
 
 def parts(table: Table, *columns: str) -> list[tuple[str, NDArray[np.bool_]]]:
@@ -145,10 +165,11 @@ def parts(table: Table, *columns: str) -> list[tuple[str, NDArray[np.bool_]]]:
 
     Columns the table lacks are left out; without any, all rows are one part with an empty name.
     """
-    present = [table[c] for c in columns if c in table]
+    present = [table[column] for column in columns if column in table]
     known: dict[tuple[Any, ...], str] = {}
     names = []
     for row in zip(*present, strict=True):
+        # A name is made once for the rows that share it: tables have many rows and few names.
         if row not in known:
             known[row] = " · ".join(dict.fromkeys(str(value) for value in row if value != ""))
         names.append(known[row])
@@ -191,4 +212,6 @@ def percent(share: float) -> str:
     >>> percent(0.3977)
     '40 %'
     """
-    return "undefined" if math.isnan(share) else f"{100 * share:.0f} %"
+    if math.isnan(share):
+        return "undefined"
+    return f"{100 * share:.0f} %"

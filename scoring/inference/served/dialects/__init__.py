@@ -41,11 +41,16 @@ class Made(NamedTuple):
 
     @classmethod
     def of(cls, ids: Any, text: Any) -> Made:
-        """That of a reply; ids that are none are left out, and without a text it is :class:`Ignored`."""
+        """That of a reply; what is no list of ids is left out, and without a text it is :class:`Ignored`."""
         if not isinstance(text, str):
             raise Ignored("answered without the text of a continuation")
-        are_ids = isinstance(ids, list) and all(type(token) is int and 0 <= token < 2**31 for token in ids)
-        return cls(ids if are_ids else None, text)
+        if not isinstance(ids, list):
+            return cls(None, text)
+        # Ids that do not fit 32 bits would fail in the tokenizer.
+        are_ids = all(type(token) is int and 0 <= token < 2**31 for token in ids)
+        if not are_ids:
+            return cls(None, text)
+        return cls(ids, text)
 
 
 class Dialect(ABC):
@@ -71,9 +76,14 @@ class Dialect(ABC):
     @staticmethod
     def sampling(decoding: Decoding, seed: int) -> dict[str, Any]:
         """Greedy or sampled decoding in the names of OpenAI; every setting is sent, as servers have own defaults."""
-        if not decoding.sampled:
-            return {**NEUTRAL, "temperature": 0.0}
-        return {**NEUTRAL, "temperature": decoding.temperature or 1.0, "top_p": decoding.top_p or 1.0, "seed": seed}
+        settings: dict[str, Any] = dict(NEUTRAL)
+        if decoding.sampled:
+            settings["temperature"] = decoding.temperature or 1.0
+            settings["top_p"] = decoding.top_p or 1.0
+            settings["seed"] = seed
+        else:
+            settings["temperature"] = 0.0
+        return settings
 
     @abstractmethod
     def sequences(self, prompts: Sequence[Ids], sampling: Mapping[str, float] = NEUTRAL) -> list[list[float]]:
@@ -90,49 +100,61 @@ class Dialect(ABC):
 
 def listed(reply: Any, name: str, count: int) -> list[Any]:
     """The entries of a reply, in the order of the prompts."""
-    entries = reply.get(name) if isinstance(reply, dict) else reply
+    entries = reply
+    if isinstance(reply, dict):
+        entries = reply.get(name)
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise Ignored("answered without the completions that were asked for")
     if len(entries) != count:
         raise Ignored(f"answered {len(entries)} completions to {count} prompts")
-    places = [entry.get("index", number) for number, entry in enumerate(entries)]
-    if not all(type(place) is int for place in places) or sorted(places) != list(range(count)):
+    # Servers may answer prompts in the order in which they are done, and number them then.
+    by_place = {}
+    for number_of_entry, entry in enumerate(entries):
+        place = entry.get("index", number_of_entry)
+        if type(place) is int:
+            by_place[place] = entry
+    if sorted(by_place) != list(range(count)):
         raise Ignored("answered completions that are not numbered as the prompts are")
-    return [entry for _, entry in sorted(zip(places, entries, strict=True), key=lambda pair: pair[0])]
+    return [by_place[place] for place in range(count)]
 
 
 def number(value: Any) -> float:
-    """A log-probability of a reply; whether it can be one is decided by :func:`scoring.inference.responses.fault`.
+    """A log-probability of a reply; whether it can be one is decided by :func:`scoring.inference.responses.is_logprob`.
 
     Raises
     ------
     Ignored
         For what is no number.
     """
+    if value is None:
+        raise Ignored("answered nothing as a log-probability")
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Ignored(f"answered {'nothing' if value is None else 'no number'} as a log-probability")
+        raise Ignored("answered no number as a log-probability")
     try:
         return float(value)
     except OverflowError:
+        # JSON has integers of any size.
         return math.inf
 
 
-def matched(given: Sequence[Any], prompt: Ids) -> None:
+def matched(entries: Sequence[Any], prompt: Ids) -> None:
     """Checks that a reply has one entry for each token of the prompt."""
-    if not given or all(entry is None for entry in given):
+    if not entries or all(entry is None for entry in entries):
         raise Ignored("answered without log-probabilities of the prompt")
-    if len(given) < len(prompt):
-        raise Ignored(f"answered log-probabilities of {len(given)} tokens to a prompt of {len(prompt)}")
-    if len(given) > len(prompt):
+    if len(entries) < len(prompt):
+        raise Ignored(f"answered log-probabilities of {len(entries)} tokens to a prompt of {len(prompt)}")
+    if len(entries) > len(prompt):
         raise Ignored(
-            f"answered log-probabilities of {len(given)} tokens to a prompt of {len(prompt)}, which happens when a "
+            f"answered log-probabilities of {len(entries)} tokens to a prompt of {len(prompt)}, which happens when a "
             "server puts a beginning-of-sequence token of its own before the prompt"
         )
 
 
 def object_of(value: Any) -> Mapping[str, Any]:
     """A value that should be an object; an empty one where it is none."""
-    return value if isinstance(value, dict) else {}
+    if isinstance(value, dict):
+        return value
+    return {}
 
 
 REGISTRY: Registry[type[Dialect]] = Registry((__name__, __path__), "DIALECT", type, "dialect", ScoringError)

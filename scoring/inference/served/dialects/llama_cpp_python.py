@@ -76,7 +76,10 @@ class Echo(Dialect):
         # White space at the ends is the tokenizer's own (a leading space is dropped or added), so it is not compared.
         if "".join(tokens[:count]).strip() != text.strip():
             raise Ignored("answered log-probabilities of other tokens than the ones that were sent")
-        return [self._after_nothing(tokens[0]), *map(number, values[1:count])]
+        scores = [self._after_nothing(tokens[0])]
+        for value in values[1:count]:
+            scores.append(number(value))
+        return scores
 
     def _after_nothing(self, piece: str) -> float:
         if not self._first:
@@ -84,7 +87,8 @@ class Echo(Dialect):
             # vocabulary.
             choice = self._post("", {"max_tokens": 1, "logprobs": len(self.tokenizer), "top_k": 0, **NEUTRAL})
             top = object_of(choice.get("logprobs")).get("top_logprobs")
-            self._first = dict(object_of(top[0])) if isinstance(top, list) and top else {}
+            if isinstance(top, list) and top:
+                self._first = dict(object_of(top[0]))
         return number(self._first.get(piece))
 
     def next_tokens(self, prompts: Sequence[Ids], _tokens: Ids) -> list[dict[int, float]]:

@@ -33,6 +33,7 @@ class SGLang(Dialect):
         for entry, token in zip(entries, prompt, strict=True):
             if not isinstance(entry, list) or len(entry) < 2 or entry[1] != token:
                 raise Ignored(f"answered log-probabilities of other tokens than the ones that were sent ({token})")
+        # The first token follows nothing, so its entry has no number.
         return [number(entry[0]) for entry in entries[1:]]
 
     def next_tokens(self, prompts: Sequence[Ids], tokens: Ids) -> list[dict[int, float]]:
@@ -41,18 +42,25 @@ class SGLang(Dialect):
         replies = self._post(prompts, {**NEUTRAL, "max_new_tokens": 1}, options)
         candidates = []
         for reply in replies:
+            scores: dict[int, float] = {}
             rows = object_of(reply.get("meta_info")).get("output_token_ids_logprobs")
-            entries = rows[0] if isinstance(rows, list) and rows and isinstance(rows[0], list) else []
-            pairs = (entry for entry in entries if isinstance(entry, list) and len(entry) > 1)
-            candidates.append({int(e[1]): number(e[0]) for e in pairs if e[1] in tokens})
+            # One row, because one token is generated.
+            if isinstance(rows, list) and rows and isinstance(rows[0], list):
+                for entry in rows[0]:
+                    if isinstance(entry, list) and len(entry) > 1 and entry[1] in tokens:
+                        scores[int(entry[1])] = number(entry[0])
+            candidates.append(scores)
         return candidates
 
     def continuations(self, prompts: Sequence[Ids], new: int, decoding: Decoding, seed: int) -> list[Made]:
         """Continuations, with their token ids where the server sends them."""
-        sampling = {**self.sampling(decoding, seed), "max_new_tokens": new, "top_k": decoding.top_k or -1}
-        sampling.pop("seed", None)
-        if decoding.sampled:
-            sampling["sampling_seed"] = seed
+        sampling = self.sampling(decoding, seed)
+        sampling["max_new_tokens"] = new
+        # All tokens: SGLang has -1 for that, where others have 0.
+        sampling["top_k"] = decoding.top_k or -1
+        # SGLang has another name for the seed.
+        if "seed" in sampling:
+            sampling["sampling_seed"] = sampling.pop("seed")
         return [Made.of(reply.get("output_ids"), reply.get("text")) for reply in self._post(prompts, sampling, {})]
 
 

@@ -19,11 +19,18 @@ class VLLM(Dialect):
     tokenize = "tokenize"
 
     def _post(self, prompts: Sequence[Ids], more: Mapping[str, Any]) -> list[Any]:
-        body = {"model": self.model, "prompt": [list(ids) for ids in prompts], "repetition_penalty": 1.0, "min_p": 0.0}
-        reply = self.client.post(f"{self.client.base_url}/completions", {**body, "top_k": 0, **more})
-        named = reply.get("model") if isinstance(reply, dict) else None
-        if isinstance(named, str) and named != self.model:
-            raise Ignored(f"answered as the model {named[:80]!r} instead of {self.model!r}")
+        body: dict[str, Any] = {"model": self.model, "prompt": [list(ids) for ids in prompts]}
+        # Sent although they are neutral: a server may take other defaults from the model's generation_config.json.
+        body["repetition_penalty"] = 1.0
+        body["min_p"] = 0.0
+        body["top_k"] = 0
+        body.update(more)
+        reply = self.client.post(f"{self.client.base_url}/completions", body)
+        model = None
+        if isinstance(reply, dict):
+            model = reply.get("model")
+        if isinstance(model, str) and model != self.model:
+            raise Ignored(f"answered as the model {model[:80]!r} instead of {self.model!r}")
         return listed(reply, "choices", len(prompts))
 
     def sequences(self, prompts: Sequence[Ids], sampling: Mapping[str, float] = NEUTRAL) -> list[list[float]]:
@@ -36,11 +43,13 @@ class VLLM(Dialect):
             raise Ignored("answered without log-probabilities of the prompt")
         matched(entries, prompt)
         logprobs = []
+        # The first token follows nothing, so its entry is null.
         for entry, token in zip(entries[1:], prompt[1:], strict=True):
-            own = object_of(object_of(entry).get(str(token)))
-            if not own:
+            # An entry may also have the most likely token of its place.
+            of_token = object_of(object_of(entry).get(str(token)))
+            if not of_token:
                 raise Ignored(f"answered log-probabilities of other tokens than the ones that were sent ({token})")
-            logprobs.append(number(own.get("logprob")))
+            logprobs.append(number(of_token.get("logprob")))
         return logprobs
 
     def next_tokens(self, prompts: Sequence[Ids], tokens: Ids) -> list[dict[int, float]]:
@@ -51,9 +60,14 @@ class VLLM(Dialect):
 
     def _top(self, logprobs: Any, tokens: set[int]) -> dict[int, float]:
         top = object_of(logprobs).get("top_logprobs")
-        first = object_of(top[0]) if isinstance(top, list) and top else {}
-        names = {f"token_id:{token}": token for token in tokens} | {str(token): token for token in tokens}
-        return {names[name]: number(value) for name, value in first.items() if name in names}
+        if not isinstance(top, list) or not top:
+            return {}
+        # Versions name a token by its id, with this prefix or without it.
+        names = {}
+        for token in tokens:
+            names[f"token_id:{token}"] = token
+            names[str(token)] = token
+        return {names[name]: number(value) for name, value in object_of(top[0]).items() if name in names}
 
     def continuations(self, prompts: Sequence[Ids], new: int, decoding: Decoding, seed: int) -> list[Made]:
         """Completions, with their token ids."""

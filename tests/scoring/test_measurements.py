@@ -1,4 +1,4 @@
-"""Probes: each way of batching is measured on networks with a planted fault, and the fault is found."""
+"""Measurements: each way of batching is measured on networks with a planted fault, and the fault is found."""
 
 import inspect
 
@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from scoring.inference.load_options import BUNDLED, load
+from scoring.inference.measurements import GenerationMode, Measurements
 from scoring.inference.model import Model
-from scoring.inference.probes import GenerationMode, Probes
 from scoring.types import Option, Request, ScoringError
 from tests.scoring.models import model, network, tokenizer
 
@@ -72,7 +72,7 @@ def test_a_batch_that_changes_answers_is_not_used():
 def test_branches_that_a_local_window_cuts_off_are_kept_shorter():
     # Gemma 2 has a window of 64 tokens, which a mask of four dimensions replaces.
     made = model("gemma2")
-    assert made.probes.shares(90) == 48
+    assert made.measurements.shares(90) == 48
     assert "rows shorter than 96 tokens only" in made.environment["batching"]
 
 
@@ -80,10 +80,10 @@ def test_a_sound_network_has_no_finding():
     made = model("llama")
     made.answer([*REQUESTS, Request("new", "The nurse", max_new=3)])
     assert "batching" not in made.environment
-    assert made.probes.generates(32) == GenerationMode(padded=True, batched=True, cached=True)
+    assert made.measurements.generates(32) == GenerationMode(padded=True, batched=True, cached=True)
 
 
-def test_probes_leave_the_network_as_it_was():
+def test_measurements_leave_the_network_as_it_was():
     made = network("bloom")
     hooks = [len(module._forward_pre_hooks) for module in made.modules()]
     odd = Model(made, tokenizer("gpt2"), kind="causal", name="bloom")
@@ -135,13 +135,13 @@ def loaded(tmp_path, monkeypatch):
     """Loads a bundled model, and counts the batches that are computed to measure it from then on."""
     monkeypatch.setenv("PROBES_CACHE", str(tmp_path))
     counted = []
-    plain = Probes._answers
+    plain = Measurements._answers
 
     def answers(self, trees):
         counted.append(len(trees))
         return plain(self, trees)
 
-    monkeypatch.setattr(Probes, "_answers", answers)
+    monkeypatch.setattr(Measurements, "_answers", answers)
 
     def one(**options):
         made = load(BUNDLED["tiny-causal"], device="cpu", **options)
@@ -198,9 +198,9 @@ def test_measurements_of_changed_weights_are_not_kept(loaded, tmp_path):
 
 def test_a_finding_is_kept_with_its_measurement(tmp_path):
     made = model("gemma2")
-    first = Probes(made._network, "one", 96, folder=tmp_path)
+    first = Measurements(made._network, "one", 96, folder=tmp_path)
     assert first.shares(90) == 48
-    again = Probes(made._network, "one", 96, folder=tmp_path)
+    again = Measurements(made._network, "one", 96, folder=tmp_path)
     assert again.shares(90) == 48
     assert again.findings == first.findings
     assert "rows shorter than 96 tokens only" in again.findings["shares"]

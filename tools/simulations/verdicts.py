@@ -1,8 +1,8 @@
 """How often verdicts are wrong: simulations with known truth of directions, scores with a kink, pages and clusters.
 
-``python -m benchmarks.verdicts`` draws samples with the cluster sizes of the benchmarks, computes the intervals and
-verdicts of each as a run does, and writes ``verdicts.json`` beside this file, with the numbers of docs/intervals.md.
-Parts:
+``python -m tools.simulations.verdicts`` draws samples with the cluster sizes of the benchmarks, computes the intervals
+and verdicts of each as a run does, and writes ``verdicts.json`` beside this file, with the numbers of
+docs/intervals.md. Parts:
 
 ``directions``
     A score with the ideal value 50 that goes from one true value to another: how often a page says nearer, further or
@@ -37,7 +37,6 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, stdtr  # type: ignore[import-untyped]
 
-from benchmarks.intervals import SHAPES, skewed
 from cards.common.verdict import LEVEL, standing, standings, verdict
 from scoring.asking.wordings import averaged
 from scoring.metrics.gas import gas_gap
@@ -46,6 +45,7 @@ from scoring.metrics.sums import percentage
 from scoring.statistics import intervals
 from scoring.statistics.stats import added_up, compare, measure, resampled
 from scoring.types import Floats, Group, Metric, Table
+from tools.simulations.intervals import SHAPES, skewed
 
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 Events = np.ndarray[Any, np.dtype[np.bool_]]

@@ -1,4 +1,4 @@
-"""Probes: how batching changes the answers of a network, measured before the requests are answered.
+"""Measurements: how batching changes the answers of a network, measured before the requests are answered.
 
 Batching is only allowed to change speed. Architectures differ in what they take: some ignore position
 ids, some count a local window in rows instead of positions, some let padding reach other tokens, some
@@ -43,7 +43,7 @@ MEASURED = Stored("a measurement of a network", "remove it, and the network is m
 #: The largest relative difference of logits that quantization or half precision explains.
 COARSE = 0.25
 _PADDING = "Sequences are only batched with others of their length, because padding changes the answers of this model "
-#: What is said of a way of batching that changes the answers of a network.
+#: The sentence about a way of batching that changes the answers of a network.
 _FINDINGS = {
     "batches": "Sequences are computed one at a time, because their batch changes the answers of this model ({apart}).",
     "padsFalse": f"{_PADDING}({{apart}}).",
@@ -71,30 +71,35 @@ def tolerance(dtype: torch.dtype) -> float:
     return max(8 * torch.finfo(dtype).eps, 2e-4)
 
 
-def difference(one: torch.Tensor, other: torch.Tensor) -> float:
-    """The largest difference of rows of logits (rows, vocabulary), relative to the spread of ``other``.
+def difference(first: torch.Tensor, second: torch.Tensor) -> float:
+    """The largest difference of rows of logits (rows, vocabulary), relative to the spread of ``second``.
 
     >>> difference(torch.tensor([[0.0, 2.0]]), torch.tensor([[1.0, 3.0]]))
     0.0
     >>> round(difference(torch.tensor([[0.0, 2.2]]), torch.tensor([[0.0, 2.0]])), 6)
     0.1
     """
-    one, other = one.double(), other.double()
-    finite = one.isfinite()
-    if not torch.equal(finite, other.isfinite()):
+    first = first.double()
+    second = second.double()
+    finite = first.isfinite()
+    if not torch.equal(finite, second.isfinite()):
         return float("inf")
-    one, other = (values.masked_fill(~finite, 0.0) for values in (one, other))
-    # A constant added to all logits of a row changes no probability, so the mean of the row is taken away.
-    one, other = (values - values.mean(-1, keepdim=True) for values in (one, other))
-    spread = other.square().mean(-1).sqrt().clamp(min=torch.finfo(torch.float32).tiny)
-    return float(((one - other).square().mean(-1).sqrt() / spread).max())
+    first = _centred(first.masked_fill(~finite, 0.0))
+    second = _centred(second.masked_fill(~finite, 0.0))
+    spread = second.square().mean(-1).sqrt().clamp(min=torch.finfo(torch.float32).tiny)
+    return float(((first - second).square().mean(-1).sqrt() / spread).max())
 
 
-def described(apart: float | None) -> str:
+def _centred(values: torch.Tensor) -> torch.Tensor:
+    """Rows without their mean: a constant added to all logits of a row changes no probability."""
+    return values - values.mean(-1, keepdim=True)
+
+
+def described(distance: float | None) -> str:
     """A difference in words; None and infinity say that the code does not take the input."""
-    if apart is None or apart == float("inf"):
+    if distance is None or distance == float("inf"):
         return "its code does not take such input"
-    return f"logits differ by {apart:.2g} of their spread"
+    return f"logits differ by {distance:.2g} of their spread"
 
 
 def rounded_up(length: int) -> int:
@@ -115,7 +120,7 @@ class GenerationMode(NamedTuple):
 
 
 @dataclass
-class Probes:
+class Measurements:
     """Measurements of one network, each made once when it is needed; with a folder ``folder``, once for a machine.
 
     Attributes
@@ -151,9 +156,14 @@ class Probes:
 
     def _state(self) -> list[tuple[int, int]]:
         """Where the weights are, and how often each was changed: measurements of other weights are not kept."""
-        weights = self.network.module.parameters()
-        # Weights that lie elsewhere have no count of changes; they are not changed in place.
-        return [(w.data_ptr(), -1 if w.is_inference() else w._version) for w in weights]
+        state = []
+        for weight in self.network.module.parameters():
+            # Weights that were made in inference mode have no count of changes; they are not changed in place.
+            version = -1
+            if not weight.is_inference():
+                version = weight._version
+            state.append((weight.data_ptr(), version))
+        return state
 
     def _once(self, what: str, longest: int, measure: Callable[[int], tuple[Any, bool]]) -> Any:
         """A measurement at the length for a longest sequence: as it is known or kept, or else made.
@@ -161,23 +171,32 @@ class Probes:
         ``measure`` makes it, and says whether it may be kept.
         """
         length = self._length(longest)
-        if (what, length) not in self._known:
-            path = self.folder / f"{what}-{length}.json" if self.folder and self._state() == self._weights else None
-            before, stored = dict(self.findings), None
+        if (what, length) in self._known:
+            return self._known[what, length]
+        path = None
+        # Weights that were changed since they were loaded are not those of the folder.
+        if self.folder and self._state() == self._weights:
+            path = self.folder / f"{what}-{length}.json"
+        stored = None
+        if path:
             with suppress(ScoringError):
-                stored = path and MEASURED.read(path, dict, ScoringError)
-            if stored:
-                value = stored["value"]
-                value = GenerationMode(*value) if isinstance(value, list) else value
-                self.findings |= stored["findings"]
-            else:
-                value, lasting = measure(length)
+                stored = MEASURED.read(path, dict, ScoringError)
+        if stored:
+            value = stored["value"]
+            # JSON has no named tuples.
+            if isinstance(value, list):
+                padded, batched, cached = value
+                value = GenerationMode(padded, batched, cached)
+            self.findings.update(stored["findings"])
+        else:
+            before = dict(self.findings)
+            value, lasting = measure(length)
+            if path and lasting and not self.broken:
                 new = {name: text for name, text in self.findings.items() if before.get(name) != text}
-                if path and lasting and not self.broken:
-                    with suppress(OSError):
-                        MEASURED.write(path, {"value": value, "findings": new})
-            self._known[what, length] = value
-        return self._known[what, length]
+                with suppress(OSError):
+                    MEASURED.write(path, {"value": value, "findings": new})
+        self._known[what, length] = value
+        return value
 
     def check(self, longest: int = 0) -> None:
         """Refuses a network whose answers would not be what they are called, measured at a length.
@@ -191,11 +210,15 @@ class Probes:
         self._once("check", longest, self._checked)
 
     def _checked(self, length: int) -> tuple[bool, bool]:
-        before, after, other = (self._ids(seed, length // 2) for seed in (1, 2, 3))
+        """Compares four answers to one sequence; whether they were compared, and whether that may be kept."""
+        before = self._ids(1, length // 2)
+        after = self._ids(2, length // 2)
+        other = self._ids(3, length // 2)
         first = _reading(before + after, range(0, len(before), max(len(before) // READ, 1)))
         dtype = str(self.network.dtype).removeprefix("torch.")
         try:
-            once, again = self._alone([first]), self._alone([first])
+            once = self._alone([first])
+            again = self._alone([first])
             self.broken = not bool(once.isfinite().all())
             # The first half stays: what is read there may not change with the tokens after it, nor with how many
             # follow.
@@ -213,17 +236,21 @@ class Probes:
             self._check_same(once, again, "gives another answer when it is asked again", _CHANCE)
             if self.network.kind == "causal":
                 what = "is used as a causal model, but its answers depend on later tokens"
-                for later in (changed, shorter):
-                    self._check_same(once, later, what, _LATER)
+                self._check_same(once, changed, what, _LATER)
+                self._check_same(once, shorter, what, _LATER)
         return True, True
 
-    def _check_same(self, one: torch.Tensor, other: torch.Tensor, what: str, advice: str) -> None:
+    def _check_same(self, first: torch.Tensor, second: torch.Tensor, what: str, advice: str) -> None:
+        """Refuses the network where two answers differ by more than its dtype explains."""
+        most = tolerance(self.network.dtype)
         # Quantized products take scales and outliers from all tokens of a call, later ones included, and in half
         # precision another shape of a product can change the experts of a token.
-        quantized = getattr(self.network.bare, "quantization_method", None) is not None
-        half = torch.finfo(self.network.dtype).bits < 32
-        if (apart := difference(one, other)) > (COARSE if quantized or half else tolerance(self.network.dtype)):
-            raise ScoringError(f"{self.name} {what} (logits differ by {apart:.0%} of their spread), {advice}")
+        is_quantized = getattr(self.network.bare, "quantization_method", None) is not None
+        if is_quantized or torch.finfo(self.network.dtype).bits < 32:
+            most = COARSE
+        distance = difference(first, second)
+        if distance > most:
+            raise ScoringError(f"{self.name} {what} (logits differ by {distance:.0%} of their spread), {advice}")
 
     def batches(self, longest: int) -> bool:
         """Whether several sequences of one length in a batch give what each gives alone."""
@@ -245,20 +272,21 @@ class Probes:
                 queries = [_last(self._ids(n, size), length) for n, size in enumerate(sizes)]
                 if hidden:
                     ids = self._ids(9, length // 2)
-                    behind = min(length // 4, len(ids) - 2)
-                    queries.append(_reading(ids, range(behind + 1, len(ids)))._replace(hidden=behind))
+                    count = min(length // 4, len(ids) - 2)
+                    queries.append(_reading(ids, range(count + 1, len(ids)))._replace(hidden=count))
                 yield queries
 
         return self.batches(longest) and self._measured(f"pads{hidden}", longest, batches)
 
     def shares(self, longest: int) -> int:
         """The largest length, at most ``longest``, up to which prefix trees give what plain sequences give; or 0."""
-        taken = inspect.signature(self.network.bare.forward).parameters
-        if self.network.kind != "causal" or "position_ids" not in taken:
+        arguments = inspect.signature(self.network.bare.forward).parameters
+        if self.network.kind != "causal" or "position_ids" not in arguments:
             self.findings["shares"] = "Contexts are not shared, because this model takes no position ids."
             return 0
         length = self._length(longest)
-        while length >= min(SHORTEST, self._length(longest)):
+        least = min(SHORTEST, length)
+        while length >= least:
             if self._measured("shares", length, self._branches, share=True):
                 return length
             # Errors grow with length (rotary positions in half precision), so a shorter tree may still be right.
@@ -272,12 +300,11 @@ class Probes:
         """Whether padding on the left can be replaced by position ids: a gap, instead of hidden tokens."""
 
         def batches(length: int) -> Iterator[list[Query]]:
-            sizes = (length, length // 2)
-            queries = [
-                Query(ids, tuple(range(2, len(ids))), ids[2:], hidden=1, gap=size - len(ids))
-                for size in sizes
-                for ids in (self._ids(size, 9), self._ids(size, 5) + self._ids(1, 3))
-            ]
+            queries = []
+            for size in (length, length // 2):
+                # Two sequences that begin alike, as two options after one context.
+                for ids in (self._ids(size, 9), self._ids(size, 5) + self._ids(1, 3)):
+                    queries.append(Query(ids, tuple(range(2, len(ids))), ids[2:], hidden=1, gap=size - len(ids)))
             yield queries
             yield queries[:1]
 
@@ -295,46 +322,58 @@ class Probes:
         return mode
 
     def _generation(self, length: int) -> tuple[GenerationMode, bool]:
+        """The fastest way to generate at a length, and whether that may be kept."""
         new = 3
         # The forced tokens need room in the window as well.
-        length = max(length - new, 4) if self.window else length
-        # From the fastest way to the slowest: the first one whose answers are those of plain sequences is taken.
-        first = error = None
-        lasting = True
+        if self.window:
+            length = max(length - new, 4)
         # Each way has prompts of the lengths that it would put into one batch.
+        sizes = {"padded": (length, length // 2, 3), "equal": (length, length), "single": (length,)}
+        fastest = None
+        error = None
+        lasting = True
+        # From the fastest way to the slowest: the first one whose answers are those of plain sequences is taken.
         for cached, batched in product((True, False), ("padded", "equal", "single")):
-            sizes = {"padded": (length, length // 2, 3), "equal": (length, length), "single": (length,)}[batched]
+            prompts = [self._ids(seed, size) for seed, size in enumerate(sizes[batched])]
             try:
-                apart = self._generation_apart([self._ids(n, size) for n, size in enumerate(sizes)], new, cached=cached)
+                distance = self._generation_apart(prompts, new, cached=cached)
             except UNSUITED as raised:
-                error, lasting = raised, lasting and not out_of_memory(raised)
+                error = raised
+                lasting = lasting and not out_of_memory(raised)
                 continue
-            first = apart if first is None else first
-            if self.broken or apart <= tolerance(self.network.dtype):
+            if fastest is None:
+                fastest = distance
+            if self.broken or distance <= tolerance(self.network.dtype):
                 if batched != "padded":
-                    how = "in batches of one length" if batched == "equal" else "one at a time"
+                    how = "one at a time"
+                    if batched == "equal":
+                        how = "in batches of one length"
                     self.findings["generates"] = (
                         f"Continuations are generated {how}, because padding on the left changes the answers of this "
-                        f"model ({described(first)})."
+                        f"model ({described(fastest)})."
                     )
                 if not cached:
                     self.findings["cache"] = "Continuations are generated without a cache, which changes the answers."
                 return GenerationMode(batched == "padded", batched != "single", cached), lasting
         if error is not None and out_of_memory(error):
             return GenerationMode(padded=False, batched=False, cached=True), False
+        reason = described(fastest)
+        if error is not None:
+            reason = first_sentence(error)
         raise ScoringError(
             f"{self.name} does not generate what its own next-token probabilities say, even alone and without a cache "
-            f"({described(first) if error is None else first_sentence(error)}); leave out benchmarks that generate."
+            f"({reason}); leave out benchmarks that generate."
         )
 
     def _generation_apart(self, prompts: Sequence[tuple[int, ...]], new: int, *, cached: bool) -> float:
         """The largest difference between next-token logits while generating and those of plain sequences."""
         forced = self._ids(77, new)
-        choice = _Forced(forced, max(map(len, prompts)))
-        how = {"use_cache": cached, "output_logits": True, "return_dict_in_generate": True}
-        made = self.network.generate(prompts, new, [choice], **how)
+        choice = _Forced(forced, max(len(prompt) for prompt in prompts))
+        generated = self.network.generate(
+            prompts, new, [choice], use_cache=cached, output_logits=True, return_dict_in_generate=True
+        )
         # Before each forced token, shape (prompts * forced, vocabulary).
-        steps = torch.stack([logits.float() for logits in made.logits], dim=1).flatten(0, 1)
+        steps = torch.stack([logits.float() for logits in generated.logits], dim=1).flatten(0, 1)
         queries = [_reading(ids + forced[:-1], range(len(ids) - 1, len(ids) + new - 1)) for ids in prompts]
         return difference(steps, self._alone(queries))
 
@@ -346,34 +385,38 @@ class Probes:
         def measure(length: int) -> tuple[bool, bool]:
             lasting = True
             try:
-                apart = self._apart(batches(length), length, share=share)
+                distance = self._apart(batches(length), length, share=share)
             except UNSUITED as error:  # A way whose test does not fit into memory is not used either.
-                apart, lasting = float("inf"), not out_of_memory(error)
-            same = apart <= tolerance(self.network.dtype)
+                distance = float("inf")
+                lasting = not out_of_memory(error)
+            same = distance <= tolerance(self.network.dtype)
             if not same:
-                self.findings[what] = _FINDINGS[what].format(apart=described(apart), length=length)
+                self.findings[what] = _FINDINGS[what].format(apart=described(distance), length=length)
             return same, lasting
 
         return bool(self._once(what, longest, measure))
 
     def _apart(self, batches: Iterable[Sequence[Query]], length: int, *, share: bool) -> float:
         """The largest difference between batches of queries and the same queries alone."""
-        apart = 0.0
+        largest = 0.0
         for queries in batches:
             # Both ends of a batch: a state that leaks from row to row, or padding on a side, shows there.
             ends = [n for n in range(len(queries)) if n < COMPARED or n >= len(queries) - COMPARED]
             alone = torch.cat([self._alone_once(queries[n].spelled()) for n in ends])
             if not alone.isfinite().all():
-                return 0.0 if self.broken else float("inf")
-            # With so large a reach attention costs nothing beside the weights, so all that can be shared is measured.
+                # Of a broken network nothing can be compared, and each request says so by its id.
+                if self.broken:
+                    return 0.0
+                return float("inf")
+            # With so large a reach attention costs nothing next to the weights, so all that can be shared is measured.
             trees = plan(queries, share=share, merge=share, reach=1e12, longest=2 * length)
             together: Any = self._answers(trees)
             answers = together.split([len(query.at) for query in queries])
-            apart = max(apart, difference(torch.cat([answers[n] for n in ends]), alone))
-        return apart
+            largest = max(largest, difference(torch.cat([answers[n] for n in ends]), alone))
+        return largest
 
     def _alone_once(self, query: Query) -> torch.Tensor:
-        """Logits of a plain sequence, computed once: most of the time of the probes goes into these."""
+        """Logits of a plain sequence, computed once: most of the time of the measurements goes into these."""
         if query not in self._plain:
             # The oldest goes first, as a dict keeps the order in which it was filled.
             if len(self._plain) == KEPT:
@@ -383,19 +426,26 @@ class Probes:
 
     def _branches(self, length: int) -> Iterator[list[Query]]:
         """Queries with trees of so many tokens: two long branches, many short ones, and a plain sequence as long."""
-        # Two long branches show whether one sees the other, many short ones whether positions are counted by rows.
+        # Two long branches show whether one sees the other.
         context = self._ids(1, max(length // 4, 2))
         half = (length - len(context)) // 2
-        long = [context + self._ids(n, half) for n in (2, 3)]
+        long = [_last(context + self._ids(seed, half), length) for seed in (2, 3)]
+        queries = list(long)
+        # Many short ones show whether positions are counted by rows.
         context = self._ids(4, max(length // 2, 2))
-        short = [context + self._ids(n, 3) for n in range(5, 5 + max((length - len(context)) // 3, 1))][:12]
-        plain = self._ids(30, length)
-        yield [_last(ids, length) for ids in (*long, *short, plain)]
-        yield [_last(ids, length) for ids in long]
+        count = min(max((length - len(context)) // 3, 1), 12)
+        for seed in range(5, 5 + count):
+            queries.append(_last(context + self._ids(seed, 3), length))
+        queries.append(_last(self._ids(30, length), length))
+        yield queries
+        yield long
 
     def _length(self, longest: int) -> int:
+        """The length that is measured for a longest sequence: few different ones, and none beyond the window."""
         length = rounded_up(max(longest, SHORTEST))
-        return min(length, self.window) if self.window else length
+        if self.window:
+            length = min(length, self.window)
+        return length
 
     def _ids(self, seed: int, length: int) -> tuple[int, ...]:
         """Made-up token ids, the same on every machine."""
@@ -407,7 +457,9 @@ class Probes:
 
     def _alone(self, queries: Sequence[Query]) -> torch.Tensor:
         """Logits of plain sequences, one at a time."""
-        parts = [self._answers(plan([query], share=False, merge=False, reach=0, longest=0)) for query in queries]
+        parts = []
+        for query in queries:
+            parts.append(self._answers(plan([query], share=False, merge=False, reach=0, longest=0)))
         return torch.cat(parts)
 
     def _answers(self, trees: Sequence[Tree]) -> torch.Tensor:
@@ -432,12 +484,12 @@ class _Forced(transformers.LogitsProcessor):
 
 
 def _reading(ids: Sequence[int], at: Sequence[int]) -> Query:
-    """A query that reads positions; which token is wanted does not matter to a probe."""
-    return Query(tuple(ids), tuple(at), tuple(0 for _ in at))
+    """A query that reads positions; which token is wanted does not matter to a measurement."""
+    return Query(tuple(ids), tuple(at), (0,) * len(at))
 
 
 def _last(ids: Sequence[int], length: int) -> Query:
     """A query that reads its last positions and some of those before."""
-    last = range(max(len(ids) - READ // 2, 0), len(ids))
-    spread = range(0, len(ids), max(2 * length // READ, 1))
-    return _reading(ids, sorted({*last, *spread}))
+    places = set(range(max(len(ids) - READ // 2, 0), len(ids)))
+    places.update(range(0, len(ids), max(2 * length // READ, 1)))
+    return _reading(ids, sorted(places))

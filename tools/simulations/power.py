@@ -1,9 +1,9 @@
 """Whether minimum detectable effects have their power: the share of verdicts where that is the true difference.
 
-``python -m benchmarks.power`` draws runs with the cluster sizes of the benchmarks. For each case it looks for the true
-difference that equals the mean ``detectable`` of runs which have it, draws further runs with that difference, and
-counts those with a verdict on the right side. The nominal share is 80 %. It writes ``power.json`` beside this file and
-prints the table of docs/verdicts-measured.md (about three minutes).
+``python -m tools.simulations.power`` draws runs with the cluster sizes of the benchmarks. For each case it looks for
+the true difference that equals the mean ``detectable`` of runs which have it, draws further runs with that difference,
+and counts those with a verdict on the right side. The nominal share is 80 %. It writes ``power.json`` beside this file
+and prints the table of docs/verdicts-measured.md (about three minutes).
 """
 
 from __future__ import annotations

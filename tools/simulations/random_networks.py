@@ -1,10 +1,10 @@
 """How many random networks get a verdict: 200 of ten families, and twins of the bundled models with other tokens.
 
-``python -m benchmarks.random_networks`` builds small networks with random weights, each with the tokenizer of a bundled
-model, and twins of the bundled models whose tokens are exchanged: every token has the embedding of another one, in the
-input alone or in input and output. Each is asked the control sentences of :mod:`scoring.asking.language`, as every run
-does. None may be better than chance; the bundled models and those given as arguments have to be. The numbers are
-written into ``random_networks.json`` beside this file (about a minute).
+``python -m tools.simulations.random_networks`` builds small networks with random weights, each with the tokenizer of a
+bundled model, and twins of the bundled models whose tokens are exchanged: every token has the embedding of another one,
+in the input alone or in input and output. Each is asked the control sentences of :mod:`scoring.asking.language`, as
+every run does. None may be better than chance; the bundled models and those given as arguments have to be. The numbers
+are written into ``random_networks.json`` beside this file (about a minute).
 """
 
 from __future__ import annotations

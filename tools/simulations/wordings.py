@@ -1,9 +1,9 @@
 """Intervals over items and wordings, and variance components, in samples with known truth.
 
-``python -m benchmarks.wordings simulate`` draws items and wordings, counts the intervals that contain the truth and
-writes ``wordings.json``. ``python -m benchmarks.wordings peer`` compares the components with those that statsmodels
-finds by restricted maximum likelihood; it needs numpy, pandas, scipy and statsmodels, which is no dependency of the
-project.
+``python -m tools.simulations.wordings simulate`` draws items and wordings, counts the intervals that contain the truth
+and writes ``wordings.json``. ``python -m tools.simulations.wordings peer`` compares the components with those that
+statsmodels finds by restricted maximum likelihood; it needs numpy, pandas, scipy and statsmodels, which is no
+dependency of the project.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """How often 95 % intervals contain the truth, and how wide they are: simulations with known truth.
 
-``python -m benchmarks.intervals`` draws samples of rare events, few clusters, paired differences with the cluster
-sizes of the benchmarks, and correlations, computes the interval of each as a run does, and writes
+``python -m tools.simulations.intervals`` draws samples of rare events, few clusters, paired differences with the
+cluster sizes of the benchmarks, and correlations, computes the interval of each as a run does, and writes
 ``intervals.json`` beside this file and ``docs/intervals.png`` (about 20 minutes; ``--before FILE`` adds the figures of
-another version to the picture). ``python -m benchmarks.intervals runs RUN BASE`` takes two real runs instead: it
-exchanges the runs in half of the clusters, so that there is no difference, and counts the rows and pages of
-``compare`` that find one; and it draws clusters with replacement, where the truth is that of all clusters.
+another version to the picture). ``python -m tools.simulations.intervals runs RUN BASE`` takes two real runs instead: it
+exchanges the runs in half of the clusters, so that there is no difference, and counts the rows and pages of ``compare``
+that find one; and it draws clusters with replacement, where the truth is that of all clusters.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What pages say of runs, as it is shown: the sentences of a bundled model, of a random network and of a real model.
 
-``python -m benchmarks.shown RUN… --page docs/questions.md`` writes, between two marks of the page, the conclusion of
+``python -m tools.shown RUN… --page docs/questions.md`` writes, between two marks of the page, the conclusion of
 each run, and each of its rows with the number, the place beside the ideal value, and the sentence. The random network
-is made by ``python -m benchmarks.shown --random FOLDER``, with the tokenizer of ``tiny-causal``.
+is made by ``python -m tools.shown --random FOLDER``, with the tokenizer of ``tiny-causal``.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def between(page: str, text: str) -> str:
 
 def random_network(folder: Path) -> None:
     """Writes a Llama of two layers with random weights."""
-    from benchmarks import random_networks
+    from tools.simulations import random_networks
 
     random_networks.random_network("llama", "causal", 1).save_pretrained(folder)
     random_networks.tokenizer_of("causal").save_pretrained(folder)

@@ -1,8 +1,8 @@
-"""Real rows in all wordings and ways: ``python -m benchmarks.ways DATA MODEL…`` scores, and writes ``ways.json``.
+"""Real rows in all wordings and ways: ``python -m tools.simulations.ways DATA MODEL…``.
 
-DATA is a folder of built data sets with ``biaske``, ``unstereo``, ``occugender`` and ``gender-neutral-probes``. Each
-model is scored on so many rows of each split (``--limit``); runs are kept below ``--out`` and go on where they stopped.
-``--table`` prints the tables of docs/ways-measured.md from ``ways.json`` alone.
+It scores, and writes ``ways.json``. DATA is a folder of built data sets with ``biaske``, ``unstereo``, ``occugender``
+and ``gender-neutral-probes``. Each model is scored on so many rows of each split (``--limit``); runs are kept below
+``--out`` and go on where they stopped. ``--table`` prints the tables of docs/ways-measured.md from ``ways.json`` alone.
 """
 
 from __future__ import annotations
