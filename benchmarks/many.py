@@ -177,46 +177,55 @@ def families(data: Data = Path("output"), limit: Annotated[int, typer.Option(hel
 def hundred(
     data: Data = Path("output"),
     limit: Annotated[int | None, typer.Option(help="Rows of each split; by default all.")] = None,
+    folder: Annotated[Path | None, typer.Option(help="A folder for the runs, which stay and are used again.")] = None,
 ) -> None:
     """``probes compare`` and ``probes leaderboard`` of a hundred runs."""
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as name:
+        place = folder or Path(name)
+        runs = sorted(map(str, place.glob("run-*")))
+        if len(runs) < RUNS:
+            runs = _made_runs(place, data, limit)
+        tables = sorted((Path(runs[0]) / "examples").glob("*.parquet"))
+        found["rows"] = {table.stem: pq.ParquetFile(table).metadata.num_rows for table in tables}
+        found["runs"] = len(runs)
+        board = Path(name) / "leaderboard.html"
+        program = [sys.executable, "-m", "probes"]
+        found["compare"] = measure([*program, "compare", *runs, "--out", str(Path(name) / "compared")])
+        found["leaderboard"] = measure([*program, "leaderboard", *runs, "--out", str(board)])
+        found["leaderboard"]["page_mb"] = round(board.stat().st_size / 1e6, 2)
+    kept("hundred", found)
+
+
+def _made_runs(folder: Path, data: Path, limit: int | None) -> list[str]:
+    """A hundred runs of one, whose answers are changed by chance."""
     import scoring
     from scoring import benchmarks
     from scoring.asking.run import estimate
     from scoring.report import file_name, parquet, results
 
-    found: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        asked: dict[str, Any] = {"benchmarks": "stereoset,crows_pairs,occugender,unstereo", "limit": limit}
-        asked["ways"] = "likelihood,text"
-        base = scoring.evaluate("tiny-causal", data=data, device="cpu", resamples=1000, **asked)
-        found["rows"] = {name: len(table["id"]) for name, table in base.tables.items()}
-        draw = np.random.default_rng(0)
-        runs = []
-        for number in range(RUNS):
-            tables = {}
-            scores = []
-            for benchmark, table in base.tables.items():
-                changed = {name: _changed(column, draw) for name, column in table.items()}
-                tables[benchmark] = changed
-                scores += estimate(benchmarks.get(benchmark), "clean", changed, 200)
-            about = {**base.report.environment, "parameters": 10**6 * (number + 1)}
-            report = replace(
-                base.report, estimates=tuple(scores), model=f"team/network-{number + 1}m", environment=about
-            )
-            run = folder / f"run-{number:03d}"
-            # The pages of a run take long to make, and no comparison reads them.
-            examples = {f"examples/{file_name(name)}": parquet(name, table) for name, table in tables.items()}
-            for path, content in examples.items():
-                put(run / path, content)
-            put(run / "results.json", results(report, tables, examples).encode())
-            runs.append(str(run))
-        found["runs"] = len(runs)
-        program = [sys.executable, "-m", "probes"]
-        found["compare"] = measure([*program, "compare", *runs, "--out", str(folder / "compared")])
-        found["leaderboard"] = measure([*program, "leaderboard", *runs, "--out", str(folder / "leaderboard.html")])
-        found["leaderboard"]["page_mb"] = round((folder / "leaderboard.html").stat().st_size / 1e6, 2)
-    kept("hundred", found)
+    asked: dict[str, Any] = {"benchmarks": "stereoset,crows_pairs,occugender,unstereo", "limit": limit}
+    asked["ways"] = "likelihood,text"
+    base = scoring.evaluate("tiny-causal", data=data, device="cpu", resamples=1000, **asked)
+    draw = np.random.default_rng(0)
+    runs = []
+    for number in range(RUNS):
+        tables = {}
+        scores = []
+        for benchmark, table in base.tables.items():
+            changed = {name: _changed(column, draw) for name, column in table.items()}
+            tables[benchmark] = changed
+            scores += estimate(benchmarks.get(benchmark), "clean", changed, 200)
+        about = {**base.report.environment, "parameters": 10**6 * (number + 1)}
+        report = replace(base.report, estimates=tuple(scores), model=f"team/network-{number + 1}m", environment=about)
+        run = folder / f"run-{number:03d}"
+        # The pages of a run take long to make, and no comparison reads them.
+        examples = {f"examples/{file_name(name)}": parquet(name, table) for name, table in tables.items()}
+        for path, content in examples.items():
+            put(run / path, content)
+        put(run / "results.json", results(report, tables, examples).encode())
+        runs.append(str(run))
+    return runs
 
 
 @app.command()

@@ -2,9 +2,8 @@
 
 import json
 
-from benchmarks.shown import BEGIN, END
-
 from benchmarks.many import PAGE, RESULT, ROWS, tables
+from tools.shown import BEGIN, END
 
 
 def test_the_page_has_what_was_measured():

@@ -8,14 +8,16 @@ are methods that *BiasFreeBench* compares (Xu et al., 2025), in words of this pr
 of a chat. A JSON file of the user's own works too. The result is a file for ``probes score MODEL --prompt FILE``.
 """
 
+import hashlib
 from dataclasses import dataclass
+from pathlib import Path
 
 from cards.common.files import put
 from cards.common.terminal import show
 from mitigation.errors import MitigationError
 from mitigation.recipe import Adapter, Job, Settings, declared, setting
 from scoring.adapters.facts import PROMPT
-from scoring.inputs.prompts import get
+from scoring.inputs.prompts import PROMPTS, get
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,14 @@ class PromptSettings(Settings):
             raise MitigationError(
                 f"The prompt {prompt.name!r} says nothing to the model; give one with an instruction or a system text."
             )
+
+    def inputs(self) -> dict[str, str]:
+        """The digest of a prompt of the user's own; the prompts of the project change with its version."""
+        fingerprints = super().inputs()
+        if self.prompt not in PROMPTS:
+            digest = hashlib.sha256(get(self.prompt).json().encode()).hexdigest()
+            fingerprints[f"prompt:{Path(self.prompt).name}"] = digest
+        return fingerprints
 
 
 def run(job: Job[PromptSettings]) -> Adapter:

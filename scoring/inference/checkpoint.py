@@ -138,7 +138,7 @@ def kind(config: Mapping[str, Any], model: str) -> Kind:
     model_type = config.get("model_type") or ""
     if architecture in _CAUSAL or "AutoModelForCausalLM" in remote:
         return "causal"
-    # A checkpoint of pretraining, such as BertForPreTraining, has the head for masks among others.
+    # A checkpoint of pretraining, such as BertForPreTraining, has several heads, one of them for masks.
     pretraining = modeling_auto.MODEL_FOR_PRETRAINING_MAPPING_NAMES.get(model_type)
     with_masks = architecture == pretraining and model_type in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
     masked = architecture in _MASKED or with_masks or "AutoModelForMaskedLM" in remote

@@ -138,7 +138,7 @@ def together(
     by_content = {replace(request, id=""): request for request in requests}
     unique = list(by_content.values())
     unanswered = [number for number, request in enumerate(unique) if store.get(request) is None]
-    # The first process has the file of all, so the others take its list in the place of theirs.
+    # The first process has the file of all, so the others take its list in place of theirs.
     box = [unanswered]
     dist.broadcast_object_list(box, src=0)
     share = processes.share([unique[number] for number in box[0]])

@@ -97,6 +97,17 @@ def test_a_prompt_of_ones_own_is_taken_from_its_file(tmp_path):
     assert (prompt.name, prompt.version, prompt.instruction) == ("own", "2.0.0", "Be fair.")
 
 
+def test_a_changed_prompt_file_is_another_input(tmp_path):
+    file = tmp_path / "mine.json"
+    texts = []
+    for instruction in ("Be fair.", "Be kind."):
+        file.write_text(json.dumps({"name": "mine", "version": "1.0.0", "instruction": instruction}), encoding="utf-8")
+        texts.append(PromptSettings(str(file)).inputs())
+    assert texts[0] != texts[1]
+    assert list(texts[0]) == ["prompt:mine.json"]
+    assert not PromptSettings("debias-2").inputs()
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [

@@ -35,10 +35,11 @@ def refuse_mistyped(model: str) -> None:
     ScoringError
         With the name that was probably meant.
     """
-    if model in BUNDLED or "/" in model or Path(model).exists():
+    if model in BUNDLED or "/" in model:
         return
     meant = did_you_mean(model, BUNDLED)
-    if meant:
+    # Only a near name is looked up as a folder: the system refuses to look up a text that is longer than a name can be.
+    if meant and not Path(model).exists():
         raise ScoringError(f"{model!r}{meant} is no bundled model; give a name of the Hub or a folder.")
 
 
