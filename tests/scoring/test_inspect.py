@@ -1,10 +1,13 @@
 """inspect-ai runs our published data sets by their ``eval.yaml``, and finds the numbers that this package finds.
 
-It has an environment of its own (tests/inspect.txt), in which ``inspecting.py`` runs beside a Hub on this machine.
+It has an environment of its own (tests/inspect.txt). There the command ``inspect eval`` runs with the bundled model,
+and ``inspecting.py`` with a mock of many answers, beside a Hub on this machine.
 """
 
 import json
 import os
+import re
+import shlex
 import subprocess
 
 import numpy as np
@@ -12,14 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import builders
-from scoring.benchmarks import bbq as benchmark
 from scoring.inference.load_options import load
-from scoring.inputs.tables import as_table
-from scoring.metrics import bbq, gas
+from scoring.metrics import bbq
 from scoring.types import Request
 from tests import commands
 from tests.helpers import ROOT, mirror, missing
 from tests.hub import Hub
+from tools import inspect_eval
 
 PYTHON = ROOT / ".venv-inspect" / "bin" / "python"
 PROBES, TINY = "gender-neutral-probes", ROOT / "scoring" / "data" / "tiny-causal"
@@ -53,13 +55,17 @@ def published(tmp_path_factory):
 def inspected(published, tmp_path_factory):
     """What inspect-ai found: the bundled model by its provider ``hf``, and a mock, on a task of each data set."""
     folder = tmp_path_factory.mktemp("inspected")
-    # Without a template the provider puts the name of the role before a prompt.
-    model = {"model_path": str(TINY), "chat_template": "{{ messages[0].content }}"}
-    of_model = {"model": "hf/local", "arguments": model}
     probes, questions = f"hf/org/{PROBES}/llm-1", "hf/org/bbq"
+    found = {}
+    for name, task, more in (
+        ("model, probes", f"{PROBES}/llm-1", ("--limit", str(PROMPTS))),
+        ("model, questions", "bbq", ("--limit", "4", "--max-tokens", "8")),
+    ):
+        evaluation = inspect_eval.Evaluation(task, inspect_eval.MODEL, more)
+        text, log = inspect_eval.inspected(evaluation, "org", folder / task.replace("/", "-"))
+        accuracy = float(inspect_eval.printed_number(text, "accuracy"))
+        found[name] = {"samples": inspect_eval.samples_of(log), "accuracy": accuracy}
     runs = {
-        "model, probes": {"task": probes, "limit": PROMPTS, **of_model},
-        "model, questions": {"task": questions, "limit": 4, "max_tokens": 8, **of_model},
         "mock, probes": {"task": probes, "limit": PROMPTS, "answers": CONTINUATIONS},
         "mock, questions": {"task": questions, "limit": QUESTIONS, "answers": LETTERS},
     }
@@ -68,18 +74,21 @@ def inspected(published, tmp_path_factory):
     files = [str(folder / "runs.json"), str(folder / "found.json")]
     done = subprocess.run([*command, *files], env=os.environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found = dict(zip(runs, json.loads((folder / "found.json").read_text()), strict=True))
-    assert {name: log.get("error") for name, log in found.items()} == dict.fromkeys(runs)
-    return found
+    of_mock = dict(zip(runs, json.loads((folder / "found.json").read_text()), strict=True))
+    assert {name: log.get("error") for name, log in of_mock.items()} == dict.fromkeys(runs)
+    return found | of_mock
+
+
+def test_the_command_is_that_of_the_page_of_registration():
+    page = (ROOT / "docs" / "REGISTRATION.md").read_text("utf-8")
+    (line,) = re.findall(r"^inspect (eval hf/ORG/gender-neutral-probes/llm-1 .*)$", page, re.MULTILINE)
+    evaluation = inspect_eval.Evaluation(f"{PROBES}/llm-1", inspect_eval.MODEL)
+    command = [part.replace(f"{ROOT}/", "") for part in evaluation.command("ORG")]
+    assert shlex.split(line) == command
 
 
 def rows_of(out, name, config):
     return pq.read_table(out / name / "data" / config / "test.parquet").to_pylist()
-
-
-def share_neutral(samples):
-    classes = np.array([gas.gender_class(sample["text"], sample["input"]) for sample in samples])
-    return gas.share("neutral").value({"gender_class": classes}, np.ones((1, len(classes))))[0]
 
 
 @pytest.mark.mirror
@@ -87,7 +96,8 @@ def share_neutral(samples):
 def test_the_accuracy_of_the_probes_is_the_share_of_neutral_continuations(inspected, model):
     log = inspected[f"{model}, probes"]
     assert len(log["samples"]) == PROMPTS
-    assert log["accuracy"] == pytest.approx(share_neutral(log["samples"]))
+    # The command prints three decimals.
+    assert log["accuracy"] == pytest.approx(inspect_eval.share_neutral(log["samples"]), abs=5e-4)
     assert 0 < log["accuracy"] < 1
 
 
@@ -102,23 +112,10 @@ def test_the_provider_of_transformers_continues_as_this_package_does(inspected, 
     assert sum(same) >= 0.9 * PROMPTS
 
 
-def table_of(published, samples):
-    """Our table of the same answers: each question with its answers in the order that the model saw."""
-    rows = {row["input"]: row for row in rows_of(published, "bbq", "gender")}
-    lines = []
-    for sample in samples:
-        row = rows[sample["input"]]
-        seen = [sample["choices"].index(answer) for answer in row["answers"]]
-        places = {name: row[name] if row[name] is None else seen[row[name]] for name in ("label", "unknown", "biased")}
-        shown = row | {"answers": sample["choices"], "config": "gender"} | places
-        lines += benchmark.BENCHMARK.sampled.to_records(shown, [sample["text"]])
-    return as_table(lines)
-
-
 @pytest.mark.mirror
 def test_the_accuracy_of_questions_is_ours_on_the_same_answers(inspected, published):
     log = inspected["mock, questions"]
-    table = table_of(published, log["samples"])
+    table = inspect_eval.questions(published, log["samples"])
     assert table["clear"].tolist() == [1.0] * QUESTIONS
     assert table["right"].tolist() == [float(sample["right"]) for sample in log["samples"]]
     assert bbq.accuracy().value(table, np.ones((1, QUESTIONS)))[0] == pytest.approx(log["accuracy"])
@@ -128,5 +125,5 @@ def test_the_accuracy_of_questions_is_ours_on_the_same_answers(inspected, publis
 @pytest.mark.mirror
 def test_an_answer_of_the_model_that_names_no_letter_is_wrong_there_and_unclear_here(inspected, published):
     log = inspected["model, questions"]
-    table = table_of(published, log["samples"])
+    table = inspect_eval.questions(published, log["samples"])
     assert table["right"].tolist() == [float(sample["right"]) for sample in log["samples"]]
