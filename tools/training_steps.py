@@ -38,9 +38,9 @@ def steps() -> list[str]:
 def curve(answers: Sequence[Answer]) -> Iterator[dict[str, Any]]:
     """The metrics of whole sets by step, from the answers of :func:`scoring.commands.rescore.rescore`."""
     for answer in answers:
-        if answer.of["max_pmi_diff"] is None and answer.estimate.metric in METRICS:
+        if answer.facts["max_pmi_diff"] is None and answer.estimate.metric in METRICS:
             names = ("metric", "value", "low", "high", "n", "clusters")
-            yield {**{k: answer.of[k] for k in ("dataset", "step")}, **{k: getattr(answer.estimate, k) for k in names}}
+            yield {**{k: answer.facts[k] for k in ("dataset", "step")}, **{k: getattr(answer.estimate, k) for k in names}}
 
 
 def draw(points: Sequence[dict[str, Any]], path: Path) -> None:

@@ -198,7 +198,7 @@ def with_options(call: Callable[..., None], more: Sequence[inspect.Parameter]) -
     for parameter in inspect.signature(call, eval_str=True).parameters.values():
         if parameter.kind is not parameter.VAR_KEYWORD:
             named.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
-    # A function may declare an option of its own in the place of a shared one.
+    # A function may declare an option of its own instead of a shared one.
     names = {parameter.name for parameter in named}
     named += [parameter for parameter in more if parameter.name not in names]
     # Python wants parameters without a default first; the sort is stable, so each part keeps its order.

@@ -35,7 +35,7 @@ def test_each_step_has_its_own_metrics(tmp_path):
     assert points["1000", "tau@0.5"]["value"] == 0
     assert points["1000", "pref_disparity@0.5"]["value"] == pytest.approx(50)
     assert {p["n"] for p in points.values()} == {60}
-    assert {answer.estimate.group for answer in answers if answer.of["step"] == "0"} >= {
+    assert {answer.estimate.group for answer in answers if answer.facts["step"] == "0"} >= {
         "ours-5 at step 0",
         "ours-5 eps<=0.65 at step 0",
     }
@@ -48,7 +48,7 @@ def test_one_step_alone_has_the_values_of_a_file_without_steps(tmp_path):
     without = rescore("unstereo", tmp_path / "none.parquet", tmp_path, 50, 0)[0]
     values = [[(a.estimate.value, a.estimate.low, a.estimate.high) for a in item] for item in (with_step, without)]
     assert np.array_equal(*map(np.array, values), equal_nan=True)
-    assert "step" not in without[0].of
+    assert "step" not in without[0].facts
 
 
 def test_the_checkpoints_are_in_the_order_of_training_and_pinned():
