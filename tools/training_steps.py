@@ -40,7 +40,10 @@ def curve(answers: Sequence[Answer]) -> Iterator[dict[str, Any]]:
     for answer in answers:
         if answer.facts["max_pmi_diff"] is None and answer.estimate.metric in METRICS:
             names = ("metric", "value", "low", "high", "n", "clusters")
-            yield {**{k: answer.facts[k] for k in ("dataset", "step")}, **{k: getattr(answer.estimate, k) for k in names}}
+            point = {name: answer.facts[name] for name in ("dataset", "step")}
+            for name in names:
+                point[name] = getattr(answer.estimate, name)
+            yield point
 
 
 def draw(points: Sequence[dict[str, Any]], path: Path) -> None:

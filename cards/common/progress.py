@@ -12,6 +12,8 @@ from rich.console import Console
 T = TypeVar("T")
 #: Seconds between two lines where the output is a file, and between two states of a notebook.
 FILE_SECONDS, NOTEBOOK_SECONDS = 60.0, 1.0
+#: How much of the work is done before the time that is left is said.
+SURE_PERCENT = 2.0
 
 
 class Progress(progress.Progress):
@@ -59,7 +61,8 @@ class Progress(progress.Progress):
                 line = f"{task.description}: {task.percentage:.0f} %"
             elapsed = task.elapsed or 0.0
             line += f", {_duration(elapsed)} so far"
-            if task.total and task.completed:
+            # The first pieces of work also load and compile, so their speed says nothing of the end.
+            if task.total and task.percentage >= SURE_PERCENT:
                 left = elapsed * (task.total - task.completed) / task.completed
                 line += f", about {_duration(left)} left"
             lines.append(line)

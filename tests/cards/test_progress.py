@@ -36,11 +36,13 @@ def test_within_a_minute_a_file_gets_nothing(file, monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(progress, "monotonic", lambda: clock[0])
     with bars(file) as shown:
-        task = shown.add_task("scoring", total=1000)
+        task = shown.add_task("scoring", total=10_000)
         for second in range(0, 130, 10):
             clock[0] = float(second)
             shown.advance(task)
-    assert len(file.getvalue().splitlines()) == 2
+    lines = file.getvalue().splitlines()
+    assert len(lines) == 2
+    assert "left" not in lines[0], "the first pieces say nothing of the end"
 
 
 def test_a_quiet_console_and_a_disabled_bar_say_nothing(file, monkeypatch):
