@@ -57,6 +57,7 @@ WRITERS = {
     "scoring.commands.reproduce.main": SHOWN,
     "scoring.commands.export.main": SHOWN,
     "scoring.report": "results",
+    "scoring.many.cluster": "which job runs and what its tasks said; a model is known by its results alone",
     "scoring.many.hub_results.fetch": "files of a finished run, which are read as those of a run",
     "scoring.many.sweep.scored": "the digest of what was asked; with another one the model is scored again",
     "scoring.reproduce.published.compute": "its estimates are of cards.common.stored.KINDS, with the hash of the table",

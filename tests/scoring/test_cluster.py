@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import scoring
+from scoring import benchmarks
 from scoring.__main__ import app
 from scoring.inference.load_options import BUNDLED
 from scoring.many.cluster import JOB, Resources
@@ -75,8 +76,9 @@ def benchmark_file(tmp_path_factory):
 
 
 @pytest.fixture
-def mortal(benchmark_file):
+def mortal(benchmark_file, monkeypatch):
     """The file of the benchmark, which kills once."""
+    monkeypatch.setattr(benchmarks.REGISTRY, "included", {})
     benchmark_file.with_name("kills").write_text("1")
     return benchmark_file
 
