@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from mitigation.adapters.write import describe
-from mitigation.recipe import Job
 from mitigation.recipes import get
 from mitigation.running.run import make_adapter
 from mitigation.training.data import TrainingData
@@ -22,11 +21,12 @@ def test_data_or_a_setting_that_changed_makes_a_new_adapter(tmp_path):
     model, made, folder = bundled(), [], tmp_path / "work" / "made"
     source = data(tmp_path / "data")
 
-    def run(model, settings, rows, folder, _):
-        rows.load(PROBES, "stsb", "train")
-        made.append((settings, dict(rows.versions), checkpoint_path(Job("x", model, settings, rows, folder, silent()))))
-        (folder / "prompt.json").write_text("{}")
-        return describe(folder, model, "debias_tuning", settings, data=rows.versions, cost=Cost(0, 0.0, 0, "cpu"))
+    def run(job):
+        job.data.load(PROBES, "stsb", "train")
+        made.append((job.settings, dict(job.data.versions), checkpoint_path(job)))
+        (job.out / "prompt.json").write_text("{}")
+        versions = job.data.versions
+        return describe(job.out, job.model, "debias_tuning", job.settings, data=versions, cost=Cost(0, 0.0, 0, "cpu"))
 
     def again(settings):
         make_adapter(

@@ -32,8 +32,8 @@ from builders.generation.responses import ChatError, ResponseCache, request_body
 from builders.sources import retries
 from scoring.inference.served.engine import connect
 from scoring.options import ServedOptions
-from scoring.types import ChatRequest as Question
 from scoring.types import Option, ScoringError
+from scoring.types import Request as Question
 from tests import openai_server
 from tests.faults.kinds import changed
 from tests.helpers import ROOT

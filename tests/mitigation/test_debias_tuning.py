@@ -155,7 +155,7 @@ def test_the_cost_counts_seconds_and_memory():
 def test_the_memory_of_a_recipe_is_not_that_of_one_before_it():
     code = """
 import torch
-from mitigation import cost
+from mitigation.running import cost
 from tests.mitigation.made import bundled
 
 meter = cost.CostMeter(bundled())
