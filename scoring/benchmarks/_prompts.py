@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from builders.text.words import plain
 from scoring import types
-from scoring.benchmarks.neutral import NEW_TOKENS, OPENING
+from scoring.benchmarks.neutral import EXAMPLE, NEW_TOKENS, OPENING
 from scoring.inputs.prompt_file import PromptFile
 from scoring.metrics import gas, sums
 from scoring.metrics.texts import texts
@@ -186,6 +186,6 @@ def benchmark(file: PromptFile | None = None) -> types.Benchmark:
             metrics=metrics,
             groups=groups,
             cluster="pair",
-            example=" they have been at it for years, and they like it very much. " * 2,
+            example=EXAMPLE,
         ),
     )

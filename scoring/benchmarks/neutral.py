@@ -24,6 +24,8 @@ DATASET = "gender-neutral-probes"
 SETS = ("stsb", "snli", "llm-1", "llm-2", "templates")
 #: The length of a continuation in both papers, in tokens.
 NEW_TOKENS = 50
+#: A continuation of about so many tokens, from which a dry run estimates costs.
+EXAMPLE = " they have been at it for years, and they like it very much. " * 2
 #: Continuations whose first words are the same, so many of them, are one cluster.
 OPENING = 5
 
@@ -158,7 +160,7 @@ BENCHMARK = types.Benchmark(
         groups=groups,
         # Several answers to a prompt depend on each other.
         cluster="row",
-        example=" they have been at it for years, and they like it very much. " * 2,
+        example=EXAMPLE,
     ),
     contrast=types.Contrast(
         ("female", "male"), ("female_mass", "male_mass"), about=("config", "topic", "gender_class", "id")

@@ -1,6 +1,7 @@
 """Prompts of one's own, in files and through functions: groups, differences within pairs, and what is refused."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 import scoring
 from scoring import ScoringError, benchmarks
 from scoring.__main__ import app
+from scoring.asking.run import estimate
 from scoring.benchmarks import _prompts
 from scoring.inputs.prompt_file import read
 from tests.scoring.made import data_set
@@ -146,3 +148,33 @@ def test_the_benchmark_is_known_without_a_file_and_has_no_data_then():
     assert "prompts" not in benchmarks.names()
     with pytest.raises(ScoringError, match="prompts"):
         scoring.evaluate("tiny-causal", benchmarks="prompts")
+
+
+@pytest.mark.parametrize(("first", "second"), [(0.5, 0.5), (0.6, 0.2)])
+def test_intervals_of_differences_hold_the_truth_in_made_samples(first, second):
+    rng = np.random.default_rng(0)
+    metric = next(m for m in _prompts.pair_metrics() if m.name == "difference_gendered")
+    only = replace(_prompts.benchmark(), metrics=lambda _: [metric])
+    pair_count, samples, held, apart = 30, 60, 0, 0
+    pairs_of_lines = np.repeat(np.arange(pair_count).astype(str), 2)
+    for _ in range(samples):
+        # Half of the pairs have one draw for both prompts, so the two prompts of a pair depend on each other.
+        draws = rng.random((pair_count, 2))
+        draws[: pair_count // 2, 1] = draws[: pair_count // 2, 0]
+        is_gendered = draws < [first, second]
+        table = {
+            "id": np.arange(2 * pair_count).astype(str),
+            "match": pairs_of_lines,
+            "pair": pairs_of_lines,
+            "side": np.tile([1, 2], pair_count),
+            "group": np.tile(["man", "woman"], pair_count),
+            "gender_class": np.where(is_gendered.ravel(), "male", "neutral"),
+        }
+        difference = estimate(only, "clean", table, 300)[0]
+        held += difference.low <= first - second <= difference.high
+        apart += not difference.low <= 0 <= difference.high
+    assert held >= 0.9 * samples
+    if first == second:
+        assert apart <= 0.1 * samples, "nothing differs, so hardly any interval leaves 0 out"
+    else:
+        assert apart >= 0.7 * samples, "a planted difference of .4 is found"
