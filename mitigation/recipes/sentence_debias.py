@@ -12,9 +12,8 @@ partner, where it predicts one of them.
 
 from dataclasses import dataclass
 
-from mitigation.errors import MitigationError
 from mitigation.projections.fit import ProjectionSettings, finish, tuple_states
-from mitigation.recipe import Adapter, Job, declared, setting
+from mitigation.recipe import Adapter, Job, MitigationError, declared, setting
 from mitigation.training.settings import CODE, OPEN
 
 

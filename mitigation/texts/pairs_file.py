@@ -8,8 +8,6 @@ JSON lines, of objects with ``prompt`` (one ``[BLANK]``), ``object_biased`` and 
 Example: ``{"prompt": "The nurse said that [BLANK] left.", "object_biased": "she", "object_unbiased": "he"}``.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
