@@ -94,7 +94,7 @@ def main(
 ) -> None:
     """Makes an adapter or prompt of MODEL with each recipe, and writes all before and after scores on one page.
 
-    With RECIPE before MODEL, that recipe in each domain, and its scores are printed beside those of papers.
+    With RECIPE before MODEL, it runs that recipe alone, in each domain, and prints the scores of papers too.
     """
     console, errors = terminal.terminal(200), Console(stderr=True)
     with ended(errors, ScoringError):
@@ -126,7 +126,7 @@ def main(
                 for name, changed in variants(method, evaluation.profile, domains_of_methods, seeds, points):
                     complete = maker.make(method, name, config_of_recipe.get(method.name, {}), corpus, changed)
                     if not complete and sweep and name == f"fast-{domains_of_methods[0]}":
-                        break  # without its located block there is no sweep, whatever the others give
+                        break  # the sweep needs the block that this run locates
         if glue:
             add_to_methods(out, options, split_list(glue), evaluation.limit, errors)
         if sweep:

@@ -118,7 +118,7 @@ def rewordings(row: Row) -> list[Row]:
 
 
 def reworded(row: Row, frame: str) -> Row:
-    """A row whose sentences stand inside a frame.
+    """The row with its sentences inside a frame, which is a text with one place.
 
     >>> reworded({"prompt": "She is [BLANK].", "context": None}, "To say the same again: {}")["prompt"]
     'To say the same again: She is [BLANK].'
@@ -316,7 +316,7 @@ class EditingSession:
             EDITED: list(zip(self.edited, trained_pairs, strict=True)),
         }
         measured = measured_pairs(self._pair, sides, pairs.other_wordings(job.data, settings.domain))
-        # To find out at the end whether anything was learnt at all.
+        # Compared with the weights after the training: where nothing changed, the model has learnt nothing.
         start = {name: weight.detach().clone() for name, weight in network.trained.items()}
         before = mean_terms(network, trained_pairs, settings)
         scored_before = measured.scores(network)

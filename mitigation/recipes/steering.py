@@ -117,7 +117,7 @@ def run(job: Job[SteeringSettings]) -> Adapter:
         return job.done(parameters, before.measures("before") | after.measures("after"))
     last = feed_forwards(model.network)[number].last
     module = model.network.get_submodule(last)
-    # No strength at all is what each of them has to beat.
+    # A strength is chosen only if it is better than the unchanged model.
     best, strength = before, 0.0
     for multiple in both_signs(settings.strengths, "strengths"):
         # Tried with a hook, which costs less than writing an adapter for each strength.

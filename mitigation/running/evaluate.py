@@ -114,7 +114,7 @@ def compare_runs(
 ) -> tuple[tuple[Change, ...], list[HeadlineChange]]:
     """Every metric of two runs on the same examples, with paired intervals, and the perplexity of the texts.
 
-    Besides, the headlines of the comparison.
+    The second value has the headlines of the comparison.
 
     The comparison is also written into the folder ``after``. An agreement of two runs (for example the share
     of facts that are predicted as before) has only a value after.

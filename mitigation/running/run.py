@@ -378,7 +378,7 @@ def evaluate_adapter(
 ) -> tuple[tuple[Change, ...], list[HeadlineChange]]:
     """The changes from the model to the model with the adapter or prompt in ``work/made``, called ``name``.
 
-    Besides, the headlines of the comparison.
+    The second value has the headlines of the comparison.
 
     The responses of the unchanged model are kept in ``answers``, by default in the folder of the run.
     """

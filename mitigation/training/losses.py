@@ -125,7 +125,7 @@ def _merge_forms(logits: torch.Tensor, forms: FormTokens) -> torch.Tensor:
 
 
 def at_last(logits: torch.Tensor, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """The logits [rows, vocabulary] at the last token of each row, of those at all tokens."""
+    """The logits [rows, vocabulary] at the last token of each row, from logits [rows, tokens, vocabulary]."""
     last = inputs["attention_mask"].sum(1) - 1
     return logits[torch.arange(len(logits), device=last.device), last]
 

@@ -118,15 +118,15 @@ def scored_x(made, text):
 @pytest.mark.fault(37)
 @pytest.mark.parametrize("name", ["gpt2", "trimmed", "opt", "roberta"])
 def test_a_token_over_the_boundary_is_refused_and_shown(name):
-    with pytest.raises(ScoringError, match=r"^a: the token 'Ġshe' holds the end of the context and the beginning of"):
+    with pytest.raises(ScoringError, match=r"^a: .*'Ġshe'"):
         scored(tokens(name), "The nurse said that ", "she")
-    with pytest.raises(ScoringError, match=r"^a: the token 'Ġshe' holds .* put the boundary before a space"):
+    with pytest.raises(ScoringError, match=r"^a: .*'Ġshe'"):
         scored(tokens(name), "The nurse said that sh", "e came")
 
 
 @pytest.mark.fault(37)
 def test_a_sentencepiece_token_over_the_boundary_is_refused_and_shown():
-    with pytest.raises(ScoringError, match="'▁she'"):
+    with pytest.raises(ScoringError, match="'▁she' holds the end of the context and the beginning of"):
         scored(tokens("llama"), "The nurse said that ", "she")
 
 
