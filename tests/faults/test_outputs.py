@@ -404,7 +404,7 @@ def test_results_of_a_version_without_a_record_are_replaced_and_its_pages_are_ke
     shutil.copytree(run, out)
     (out / RECORD).unlink()
     before = state(out)
-    assert "report.html" in refused(score(out))
+    assert "results.md" in refused(score(out))
     assert state(out) == before
     for name in ("report.html", "results.md", "rows.html"):
         (out / name).unlink()
