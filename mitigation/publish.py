@@ -245,7 +245,12 @@ def main(
         for name, content in files.items():
             show(console, [f"  {len(content):>11,} bytes  {name}"])
         if dry_run:
-            show(console, [files[CARD].decode(), "Nothing was sent (--dry-run)."])
+            show(console, [files[CARD].decode()])
+            if base:
+                show(
+                    console, [f"A dry run asks nothing of the Hub, so it does not compare the base model with {base}."]
+                )
+            show(console, ["Nothing was sent (--dry-run)."])
             return
         if base:
             check_base(folder, base, HfApi())

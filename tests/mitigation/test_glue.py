@@ -161,7 +161,7 @@ def test_a_hub_that_cannot_be_had_is_one_sentence(monkeypatch):
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     with pytest.raises(
-        MitigationError, match=r"qnli could not be had from nyu-mll/glue .*; the tasks that need no Hub"
+        MitigationError, match=r"qnli could not be downloaded from nyu-mll/glue .*; the tasks that need no Hub"
     ):
         tasks.load(["qnli"])
 

@@ -317,7 +317,7 @@ def test_options_are_scored_after_the_first_turn_that_the_model_wrote(chatty, da
 
 def test_two_turns_are_refused_by_an_engine_that_does_not_write():
     engine = SimpleNamespace(capabilities=frozenset({"logprobs"}))
-    with pytest.raises(ScoringError, match="'self-help' has the model write first, which this engine cannot do"):
+    with pytest.raises(ScoringError, match="'self-help' asks the model to write first, which this engine cannot do"):
         answering.after_first_turn(engine, None, prompts.get("self-help"), None, None)
 
 
@@ -354,7 +354,7 @@ def test_replies_of_another_template_or_system_text_are_kept_apart(data):
         ),
         (
             ("tiny-causal", "--system", SYSTEM),
-            "error: A system text is a part of a chat alone; add --chat, or leave the system text out.",
+            "error: Only a chat has a system text; add --chat, or leave the system text out.",
         ),
         (
             ("tiny-causal", "--chat", "--truncate"),

@@ -186,7 +186,7 @@ def test_the_number_of_wordings_is_checked(data):
     assert set(scored(data, planted(), wordings=2).tables["unstereo-wordings"]["wording"]) == set(wordings.NAMES[:2])
     with pytest.raises(ScoringError, match="There are no '1' wordings; give all, or a number from 2 to 10"):
         scored(data, planted(), wordings="1")
-    with pytest.raises(ScoringError, match="The wordings are no published ones; leave out"):
+    with pytest.raises(ScoringError, match="No paper has published wordings; leave out"):
         scored(data, planted(), profile="paper")
     with pytest.raises(ScoringError, match="There are no wordings for bbq; leave out"):
         scored(data, planted(), benchmarks="bbq")
