@@ -35,6 +35,7 @@ import numpy as np
 from scoring import types
 from scoring.asking import answers, wordings
 from scoring.asking.answers import LETTERS, Options
+from scoring.inputs.columns import first_of_each, numbered
 from scoring.metrics import variance
 from scoring.metrics.occugender import refused, unclear
 from scoring.metrics.sums import pearson, percentage, products
@@ -366,12 +367,14 @@ class _AgreementOfWays:
         of_ways = self._tables_of_ways(tables)
         # Facts of an item, such as its group, are those of its first line in the first table.
         base = next(iter(of_ways.values()), {"id": np.array([], object)})
-        ids, first = np.unique(base.get("row", base["id"]).astype(str), return_index=True)
+        names = base.get("row", base["id"])
+        first = first_of_each(*numbered(names))
+        ids = names[first]
         items: dict[str, Any] = {}
         for name, column in base.items():
             if not name.startswith(_OF_ANSWERS):
                 items[name] = column[first]
-        items["id"] = ids.astype(object)
+        items["id"] = ids
         for way, table in of_ways.items():
             of_lines = table.get("row", table["id"])
             for name, values in self._preferences(way, table).items():

@@ -27,6 +27,9 @@ from scoring.types import ScoringError
 TOKENS = {"cpu": 2**10, "cuda": 2**15}
 MOST_TOKENS = 2**12
 CACHED = 2**10 * 768
+#: The characters of requests that are asked at one time on a CPU, whose batches are small: about 65,000 tokens. With
+#: its queries and its trees such a piece takes some 40 MB.
+PIECE = 2**18
 #: The most tokens of a tree with branches.
 BRANCHED = 512
 #: Multiplications that the exponential of one attention weight costs.
@@ -94,6 +97,8 @@ class Model(Engine):
                 ends = tokenizer.eos_token_id
             bare.generation_config = settings(eos_token_id=ends, pad_token_id=self.tokens.pad)
         self.network = network
+        if self.device.type == "cpu":
+            self.piece = PIECE
 
     @property
     def network(self) -> Any:

@@ -12,13 +12,12 @@ Other machines can do the work (:mod:`scoring.many.cluster`), also with an infer
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import importlib
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +28,7 @@ from rich.console import Console
 import cards.results
 from cards.common.answer_key import key_digest
 from cards.common.files import file_sha256, put
+from cards.common.memory import give_back
 from cards.common.text import CardError, slug
 from scoring.asking.result import RunResult, load
 from scoring.asking.run import Shared
@@ -164,12 +164,16 @@ def sweep(every: Mapping[str, Call], console: Console) -> Iterator[Outcome]:
         # Two threads that import transformers at one time find it half imported.
         importlib.import_module("scoring.inference.model")
         importlib.import_module("scoring.inference.checkpoint")
-    waiting = list(every.items())
+    waiting = [(name, replace(call, shared=shared)) for name, call in every.items()]
+    fetching: Future[None] | None = None
     with ThreadPoolExecutor(1) as ahead:
         for place, (name, call) in enumerate(waiting):
+            # A model before it may have failed at once; two threads would then download the same files.
+            if fetching:
+                fetching.result()
             for _, following in waiting[place + 1 : place + 2]:
-                ahead.submit(_fetch, replace(following, shared=shared))
-            yield scored(name, replace(call, shared=shared), console)
+                fetching = ahead.submit(_fetch, following)
+            yield scored(name, call, console)
             free()
 
 
@@ -303,8 +307,6 @@ def free() -> None:
 
     # Modules and their hooks refer to each other, so reference counts alone do not free them.
     gc.collect()
+    give_back()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-    # The C library keeps freed memory for later; of other systems it is given back at once or cannot be.
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
