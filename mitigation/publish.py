@@ -242,7 +242,12 @@ def main(
         for name, content in files.items():
             terminal.show(console, [f"  {len(content):>11,} bytes  {name}"])
         if dry_run:
-            terminal.show(console, [files[CARD].decode(), "Nothing was sent (--dry-run)."])
+            terminal.show(console, [files[CARD].decode()])
+            if base:
+                terminal.show(
+                    console, [f"A dry run asks nothing of the Hub, so it does not compare the base model with {base}."]
+                )
+            terminal.show(console, ["Nothing was sent (--dry-run)."])
             return
         if base:
             check_base(folder, base, HfApi())

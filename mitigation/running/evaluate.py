@@ -228,7 +228,7 @@ def _wikitext() -> tuple[str, ...]:
         lines = load_dataset(name, config, split="test")["text"]
     except (OSError, ValueError) as error:
         raise MitigationError(
-            f"{name} could not be had from the Hub ({type(error).__name__}); give a file of texts with --text."
+            f"{name} could not be downloaded from the Hub ({type(error).__name__}); give a file of texts with --text."
         ) from None
     texts = []
     for line in lines:

@@ -169,7 +169,12 @@ def summary(adapter: Adapter, compared: Sequence[HeadlineChange], out: Path, wor
         f"{cost.parameters:,} parameters trained in {cost.seconds:.1f} s, at most {cost.memory / 2**30:.2f} GiB "
         f"({cost.device})."
     )
-    what = "model" if is_whole_model(out) else "adapter"
+    if is_whole_model(out):
+        what = "model"
+    elif (out / PROMPT).is_file():
+        what = "prompt"
+    else:
+        what = "adapter"
     page = ""
     if compared:
         page = f"; the page is {work / 'after' / 'compare.html'}, and every change is in {work / 'changes.csv'}"

@@ -65,7 +65,7 @@ def fetched(model: str, revision: str | None, only: list[str] | None, names: Ite
         if revision:
             at_revision = f" at revision {revision!r}"
         raise ScoringError(
-            f"{model!r}{did_you_mean(model, names)} is neither a folder nor a model that can be had from the Hub"
+            f"{model!r}{did_you_mean(model, names)} is neither a folder nor a model that the Hub gives"
             f"{at_revision} ({first_sentence(error)}); check its name, the network and, for a gated model, the login."
         ) from None
 
@@ -104,7 +104,9 @@ def config(folder: Path, model: str) -> dict[str, Any]:
     if not (folder / "config.json").is_file():
         if is_adapter:
             raise ScoringError(f"{model!r} is an adapter; give the model it was trained for, and this as its adapter.")
-        raise ScoringError(f"{model!r} has no config.json, so it is no model of transformers; give one that is.")
+        raise ScoringError(
+            f"{model!r} has no config.json, so transformers does not know it; give the folder of a transformers model."
+        )
     try:
         content = json.loads((folder / "config.json").read_bytes())
     except (OSError, ValueError, RecursionError) as error:

@@ -92,7 +92,7 @@ class LoadOptions:
     trust_remote_code: TrustRemoteCode = False
     allow_pickle: AllowPickle = False
     device_map: str | Mapping[str, Any] | None = None
-    exact: Annotated[bool, model_option("--exact", help="float32, one by one: repeatable, and slow.")] = False
+    exact: Annotated[bool, model_option("--exact", help="One text at a time in float32: exact, slow.")] = False
 
     def configuration(self) -> tuple[Path, dict[str, Any]]:
         """The folder of the model with its small files, and its configuration: what is known before weights are there.

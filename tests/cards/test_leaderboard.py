@@ -13,7 +13,7 @@ from builders import datasets
 from cards import results
 from cards.common.text import CardError
 from cards.formats.evaluation import ResultSource, eval_files, published_results
-from cards.leaderboard import DATASETS, entries_of, matrix_rows, page, task_tables
+from cards.leaderboard import DATASETS, entries_of, headline_columns, matrix_rows, page, task_tables
 from cards.overview import model_matrix
 from cards.results import COMPARISON, read
 from scoring import benchmarks
@@ -513,3 +513,17 @@ def test_a_leaderboard_and_a_comparison_say_the_same_of_the_same_pairs(seed, tmp
         }
         assert word in verdicts, (place, word, verdicts)
     assert {"nearer", "unclear"} & set(shown.values())
+
+
+def test_published_results_show_the_headline_of_reports_and_not_the_first_task_by_name(tmp_path):
+    folder = tmp_path / "model" / ".eval_results"
+    folder.mkdir(parents=True)
+    entries = []
+    for task, value in (("ours-10", 28.0), ("ours-20", 20.0), ("ours-5", 35.0)):
+        notes = f"us_score of {task} (test): {value}, n 9, ideal 100, range 0 to 100; profile clean; the model alone"
+        entries.append({"dataset": {"id": "org/unstereo", "task_id": task}, "value": value, "notes": notes})
+    (folder / "unstereo.yaml").write_text(yaml.safe_dump(entries))
+    headlines = [entry.task for table in of(tmp_path / "model") for entry in table.entries if entry.headline]
+    assert headlines == [benchmarks.get("unstereo").headline.shown]
+    (column,) = headline_columns([entry for table in of(tmp_path / "model") for entry in table.entries])
+    assert column.key == ("unstereo", "ours-5", "us_score")

@@ -89,7 +89,7 @@ def test_a_run_ends_with_the_verdict_the_comparison_what_there_was_to_remove_the
     start = rf"neutral GAS: {before[0]:.2f} before, \d\.\d\d after, .* \[.*\]: (nearer|further|unclear)\."
     assert re.fullmatch(start, held_out), held_out
     assert re.match(r"Of 2 scores: 1 .*1 no verdict\.", compared), compared
-    assert there.startswith(f"To remove: {before[0]:.2f}, as neutral GAS was {before[0]:.2f} [")
+    assert there.startswith(f"To remove: {before[0]:.2f}, because neutral GAS was {before[0]:.2f} [")
     assert cost.startswith(f"{facts.cost.parameters:,} parameters trained in {facts.cost.seconds:.1f} s, at most ")
     page = f"the page is {out}-work/after/compare.html, and every change is in {out}-work/changes.csv."
     assert place == f"The adapter is {out}; {page}"

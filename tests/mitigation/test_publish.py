@@ -181,7 +181,7 @@ def test_the_card_has_base_recipe_data_numbers_cost_and_limits(own):
     gas = "neutral, stsb: Gender attribute score (GAS)"
     for fact in (
         rf"| {gas} | 0.50 \[0.40, 0.60\] | 0.10 \[0.05, 0.15\] | -0.40 \[-0.50, -0.30\] | 40 |",
-        rf"To remove: 0.50, as {gas} was 0.50 \[0.40, 0.60\] and its ideal is 0, beyond noise.",
+        rf"To remove: 0.50, because {gas} was 0.50 \[0.40, 0.60\], and its ideal is 0. This is beyond noise.",
         "| loss | 0.5 |",
         f"{facts.cost.parameters:,} parameters trained",
         f"| steps | {facts.settings['steps']} |",
@@ -323,6 +323,7 @@ def test_a_dry_run_shows_files_and_card_and_sends_nothing(own, tmp_path):
         assert result.returncode == 0, result.stderr
         assert "adapter_model.safetensors" in result.stdout
         assert "## Before and after" in result.stdout
+        assert f"{BASE}." in result.stdout
         assert "(--dry-run)" in result.stdout
         assert not hub.requests
 

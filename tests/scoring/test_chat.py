@@ -354,7 +354,7 @@ def test_replies_of_another_template_or_system_text_are_kept_apart(data):
         ),
         (
             ("tiny-causal", "--system", SYSTEM),
-            "error: A system text is a part of a chat alone; add --chat, or leave the system text out.",
+            "error: Only a chat has a system text; add --chat, or leave the system text out.",
         ),
         (
             ("tiny-causal", "--chat", "--truncate"),

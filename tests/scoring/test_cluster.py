@@ -151,7 +151,8 @@ def test_results_of_tasks_are_in_a_data_set_of_the_hub(slurm, models, mortal, tm
         with pytest.raises(ScoringError, match="scores 1 of 1 models"):
             scoring.evaluate([models["first"]], **about, out=tmp_path / "here")
         sent = hub.repos["dataset", "team/sweep"].at("main").tree
-        assert [name for name in sent if name.endswith("/results.json")]
+        (results,) = [name for name in sent if name.endswith("/results.json")]
+        assert f"](<{results}>)" in sent["README.md"].data.decode()
         # A machine with another folder has nothing to submit.
         there = scoring.evaluate([models["first"]], **about, out=tmp_path / "there")
         assert not there.failed

@@ -702,7 +702,7 @@ def test_a_checkpoint_without_its_head_is_refused(tmp_path):
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path):
-    with pytest.raises(ScoringError, match=r"has no config.json, so it is no model of transformers"):
+    with pytest.raises(ScoringError, match=r"has no config.json, so transformers does not know it"):
         load(tmp_path)
     (tmp_path / "adapter_config.json").write_text("{}")
     with pytest.raises(ScoringError, match="is an adapter; give the model it was trained for"):
@@ -727,7 +727,7 @@ def test_a_name_that_cannot_be_had_is_refused(monkeypatch):
         raise OSError("We could not connect. Try again.")
 
     monkeypatch.setattr(checkpoint, "snapshot_download", offline)
-    said = r"'org/none' is neither a folder nor a model that can be had from the Hub at revision 'v1' \(We could not"
+    said = r"'org/none' is neither a folder nor a model that the Hub gives at revision 'v1' \(We could not"
     with pytest.raises(ScoringError, match=said):
         load("org/none", revision="v1")
     with pytest.raises(ScoringError, match=r"'tiny-casual'.*'tiny-causal'"):

@@ -215,7 +215,7 @@ def test_a_prompt_that_is_not_there_is_one_sentence(name, said):
 @pytest.mark.parametrize(
     ("fields", "arguments", "said"),
     [
-        ({"system": "Be fair."}, (), "error: A system text is a part of a chat alone; add --chat, or leave the system"),
+        ({"system": "Be fair."}, (), "error: Only a chat has a system text; add --chat, or leave the system"),
         (
             {"system": "Be fair."},
             ("--chat", "--system", "Be kind."),

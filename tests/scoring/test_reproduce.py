@@ -639,7 +639,7 @@ def test_the_list_has_every_table_and_the_page_every_number(few):
 def test_what_cannot_be_asked_is_refused_in_one_sentence(few, tmp_path):
     for arguments, sentence in (
         (("fast/table-99",), "error: There is no table 'fast/table-99' (did you mean "),
-        (("fast", "--dry-run"), "error: A dry run is of the commands for one model; name it with --model."),
+        (("fast", "--dry-run"), "error: --dry-run needs a model; name it with --model."),
         (("occugender/table-7", "--model", "gpt2"), "error: No number of occugender/table-7 is of a run of a model."),
     ):
         done = run(*arguments, "--data", few / "data", "--runs", tmp_path)

@@ -164,7 +164,7 @@ def test_a_second_run_asks_nothing_and_finds_the_same(whole, stories, data, monk
     assert done.exit_code == 0, done.output
     assert asked == []
     assert results(out) == before
-    assert "The model was not used, as all responses were stored; loading took" in done.output
+    assert "The run read stored responses and did not use the model; loading took" in done.output
 
 
 KILLED = """
@@ -314,7 +314,7 @@ def test_a_folder_that_is_not_there_is_one_sentence(data, model):
 def test_a_model_that_is_not_there_is_one_sentence(data, model, monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     message = refused(model, "--data", data)
-    assert message.startswith(f"error: {model!r} is neither a folder nor a model that can be had from the Hub (")
+    assert message.startswith(f"error: {model!r} is neither a folder nor a model that the Hub gives (")
     assert message.endswith("; check its name, the network and, for a gated model, the login.")
     assert "\n" not in message
 
@@ -323,7 +323,7 @@ def test_a_model_that_is_not_there_is_one_sentence(data, model, monkeypatch):
 @pytest.mark.fault(15)
 def test_the_functions_refuse_what_is_not_there_as_the_command_does(name, monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    said = re.escape(f"{name!r} is neither a folder nor a model that can be had from the Hub")
+    said = re.escape(f"{name!r} is neither a folder nor a model that the Hub gives")
     with pytest.raises(ScoringError, match=f"^{said} \\("):
         load(name)
     with pytest.raises(ScoringError, match=f"^{said} at revision 'v1' \\("):

@@ -112,7 +112,7 @@ def test_what_the_hub_does_not_have_is_one_sentence(monkeypatch):
     with pytest.raises(tables.DataMissing) as error:
         tables.load("hub:some-org", "made", "one", "test")
     assert str(error.value) == (
-        "some-org/made with one/test could not be had from the Hub (FileNotFoundError); give --data another "
+        "some-org/made with one/test could not be downloaded from the Hub (FileNotFoundError); give --data another "
         "organisation, or a folder that probes build wrote."
     )
 

@@ -252,7 +252,7 @@ def test_domains_by_one_way_that_order_models_as_well_as_ways_do_are_found():
     assert of["convergent", "test gender: likelihood, choice"][0] == spearmanr(bias, bias + way / 10).statistic
     assert len(rank_agreement.shown(runs).rows) == 4
     assert rank_agreement.shown(runs[:4]) == (
-        "4 models are too few to say whether ways order models alike; give 5 runs or more."
+        "4 models are too few to compare how two ways rank them; give 5 runs or more."
     )
     alike = rank_agreement.correlation([1.0] * 6, range(6))
     assert all(math.isnan(number) for number in alike)
@@ -303,7 +303,7 @@ def test_further_runs_are_compared_by_the_order_of_their_models(apart, tmp_path)
     folders = [str(apart.save(tmp_path / name)) for name in ("a", "b", "c")]
     done = CliRunner().invoke(app_of_compare, [*folders, "--resamples", "50"])
     assert done.exit_code == 0, done.output
-    assert "3 models are too few to say whether ways order models alike" in " ".join(done.output.split())
+    assert "3 models are too few to compare how two ways rank them" in " ".join(done.output.split())
     # The three runs are one model, so models have no share.
     assert "Sides of items by 3 models" in done.output
     assert re.search(r"unstereo-ways +models +0 \[0, ", done.output)
