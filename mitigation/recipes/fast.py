@@ -24,8 +24,7 @@ from cards.common.files import put
 from mitigation.adapters.write import save_peft
 from mitigation.editing import POSITIONS
 from mitigation.editing.settings import OPEN, OWN, PAPER, PairSettings, number_of_steps
-from mitigation.errors import MitigationError
-from mitigation.recipe import Adapter, Console, Job, Model, declared, setting
+from mitigation.recipe import Adapter, Console, Job, MitigationError, Model, declared, setting
 from scoring.adapters.facts import CONFIG, WEIGHTS
 from scoring.types import Row
 
@@ -100,17 +99,16 @@ def choose_block(
     from mitigation.editing.locate import locate
     from mitigation.editing.session import tell_left_out
     from mitigation.running.plots import plot_effects
-    from scoring.adapters.attach import peft_config
-    from scoring.adapters.feed_forward import feed_forwards
+    from scoring.adapters import attach, feed_forward
     from scoring.adapters.stamp import StampConfig
 
     if settings.start:
-        config = peft_config(Path(settings.start))
+        config = attach.peft_config(Path(settings.start))
         if not isinstance(config, StampConfig):
             raise MitigationError(f"{settings.start} is no stamp but {config.peft_type}; give the folder of a stamp.")
         return config, {}
     task = "CAUSAL_LM" if model.kind == "causal" else None  # PEFT has no name for masked models
-    width = feed_forwards(model.network)[0].width
+    width = feed_forward.feed_forwards(model.network)[0].width
     options: dict[str, Any] = {"units": settings.units_for(width), "kind": model.kind, "task_type": task}
     if settings.layer >= 0:
         return StampConfig(layer=settings.layer, **options), {}

@@ -21,7 +21,7 @@ from cards.common.stored import digest, parsed
 from cards.common.text import did_you_mean
 from cards.hub import PATTERNS, files_digest
 from scoring.adapters.attach import attach, check_patterns, peft_config, quiet, tensor_shapes
-from scoring.adapters.facts import WEIGHTS, is_own, is_whole_model, read
+from scoring.adapters.facts import WEIGHTS, is_own, is_whole_model
 from scoring.inference.tokens import Kind
 from scoring.types import ScoringError
 
@@ -426,8 +426,9 @@ def adapted(
 ) -> tuple[Any, str]:
     """The network with an adapter, and the adapter's name with its revision.
 
-    An adapter that a recipe of this project made is compared with the base model that it names. ``identity_of_base`` is
-    :func:`identity` of the base model, ``digest_of_base`` the SHA-256 of its files also where that is a commit.
+    An adapter that a recipe of this project made is compared with the base model that it names: by
+    ``identity_of_base`` and ``digest_of_base``, the ``revision`` and ``content`` of
+    :func:`scoring.adapters.attach.check_base`.
     """
     if not importlib.util.find_spec("peft"):
         raise ScoringError("An adapter needs the package peft; install it with pip install peft.")
@@ -444,11 +445,8 @@ def adapted(
     check_patterns(settings, [name for name, _ in network.named_modules()], folder)
     stamp = f"{adapter}@{identity(folder, adapter)}"
     if is_own(folder):
-        revision_of_base = identity_of_base
-        # A model in a folder is known by its files, which its copy on the Hub has too.
-        if re.fullmatch(r"[0-9a-f]{64}", read(folder).revision):
-            revision_of_base = digest_of_base
-        return attach(network, folder, base=base, revision=revision_of_base), stamp
+        wrapped = attach(network, folder, base=base, revision=identity_of_base, content=digest_of_base)
+        return wrapped, stamp
     try:
         with quiet():
             return PeftModel.from_pretrained(network, str(folder)), stamp

@@ -174,6 +174,7 @@ class LoadOptions:
             network = network.to(place)
         digests = checkpoint.file_digests(folder)
         base = checkpoint.identity(folder, model, digests)
+        content = checkpoint.identity(folder, "", digests)
         adapter = ""
         if self.adapter is not None:
             network, adapter = checkpoint.adapted(
@@ -182,13 +183,14 @@ class LoadOptions:
                 self.adapter_revision,
                 model,
                 base,
-                checkpoint.identity(folder, "", digests),
+                content,
                 allowed=self.allow_pickle,
             )
         tokenizer = checkpoint.tokenizer(folder, model, code)
         name = without_home(self.model)
         loaded = Model(network, tokenizer, kind, name, base, adapter, exact=self.exact, files=digest(digests))
         loaded.named_revision = self.revision or ""
+        loaded.content = content
         loaded.keep_measurements()
         loaded.stats.load_seconds = time.perf_counter() - started
         return loaded

@@ -361,7 +361,8 @@ def test_a_folder_of_something_else_is_refused_before_anything_is_done(source, t
 def test_a_second_run_in_the_same_folder_is_refused(source, tmp_path):
     with locked(tmp_path / "a-work", MitigationError):
         message = refused("prompts", "tiny-causal", "--out", tmp_path / "a", "--data", source, "--no-evaluate")
-    assert message == f"error: Another run is writing to {tmp_path / 'a-work'}; wait for it or choose another --out."
+    assert message.startswith("error: ")
+    assert f"{tmp_path / 'a-work'};" in message
     assert not (tmp_path / "a").exists()
 
 

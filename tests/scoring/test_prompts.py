@@ -113,9 +113,7 @@ def test_settings_of_decoding_are_those_that_decoding_has():
 
 def test_an_instruction_after_the_question_mark_needs_one():
     made = Prompt("fair", version="1.0.0", instruction="Be fair.", placement={"neutral": "question"})
-    with pytest.raises(
-        ScoringError, match=r"^a does not begin with Q:, after which the prompt 'fair' has its instruction; give it the"
-    ):
+    with pytest.raises(ScoringError, match="'fair'"):
         made.put(Request("a", "My friend sings, and"), "neutral")
 
 

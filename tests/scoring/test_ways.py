@@ -364,11 +364,11 @@ def test_three_sentences_are_asked_in_every_order_and_all_scores_follow():
 
 def test_benchmarks_without_sentences_or_words_say_so():
     for name, way in (("neutral-choice", "choice"), ("crows_pairs-text", "text")):
-        with pytest.raises(ScoringError, match=f"has no way '{way}'; it has likelihood"):
+        with pytest.raises(ScoringError, match=f"'{way}'"):
             benchmarks.get(name)
-    with pytest.raises(ScoringError, match="No way to ask is called 'judge'; the ways are likelihood, choice, text"):
+    with pytest.raises(ScoringError, match="'judge'"):
         ways.of_run([benchmarks.get("neutral")], ["judge"])
-    with pytest.raises(ScoringError, match="No benchmark here can be asked by choice; give --ways likelihood"):
+    with pytest.raises(ScoringError, match="--ways"):
         ways.of_run([benchmarks.get("neutral")], ["choice"])
     assert [b.name for b in ways.of_run([benchmarks.get("neutral")], ["likelihood"])] == ["neutral"]
 
