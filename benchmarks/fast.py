@@ -224,8 +224,11 @@ def _mean(figure: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
 
 
 def changed_settings(profile: str, **changed: Any) -> FastSettings:
-    """Settings of a profile for the block with the bias: all pairs of the test split, without prefixes."""
-    common = {"layer": PLANTED, "held_out": 0.0, "prefixes": 0}
+    """Settings of a profile for the block with the bias: all pairs of the test split, without prefixes.
+
+    No English sentence that states a gender is kept, because the language is an artificial one.
+    """
+    common = {"layer": PLANTED, "held_out": 0.0, "prefixes": 0, "delta": 0.0}
     settings: FastSettings = replace(RECIPE.profiles[profile], **common | changed)
     return settings
 

@@ -8,6 +8,7 @@ each token was asked once.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 import numpy as np
@@ -67,6 +68,13 @@ class OrdinaryText:
             if query.at:
                 queries.append(query)
         return queries
+
+    def halves(self) -> tuple[OrdinaryText, OrdinaryText]:
+        """Two of these, of which each has every second text."""
+        both = copy.copy(self), copy.copy(self)
+        for start, half in enumerate(both):
+            half.rows = self.rows[start::2]
+        return both
 
     def _query(self, number: int, passed: int) -> Query:
         """The query for all tokens of a text after those before them, or for a masked part of its tokens."""
