@@ -112,10 +112,10 @@ def table() -> str:
         lines = "\n".join(rows(Path(folder)))
     counts = "\n".join(f"- `{name}`: {words}." for name, (_, words) in by_hand().items())
     return (
-        f"{BEGIN} all recipes with the settings of `clean` and two in another way, weights in float16 unless they are "
-        "trained (`python -m benchmarks.needs`):\n\n"
+        f"{BEGIN} all recipes with the settings of `clean` and two in another way, weights in float16 unless the "
+        "recipe trains them (`python -m benchmarks.needs`):\n\n"
         f"{lines}\n\n"
-        "The last column is counted by hand, in bytes, with two numbers of AdamW and a gradient for each trained "
+        "The last column is a count by hand, in bytes, with two numbers of AdamW and a gradient for each trained "
         f"number:\n\n{counts}\n\n"
     )
 

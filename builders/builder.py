@@ -190,6 +190,7 @@ class Builder:
         manifest = self.manifest(dataset, entries, old_left_out | left_out)
         # A card of another version of the templates is written anew although no row changes.
         card = dataset_card(manifest.json())
+        manifest = replace(manifest, card=bytes_sha256(card.encode()))
         same = (target / CARD).is_file() and (target / CARD).read_text(encoding="utf-8") == card
         if not todo and old == manifest and same:
             return BuildResult(dataset.name, manifest, None, frozenset(), left_out)
@@ -355,18 +356,20 @@ def _recover(out: Path, names: Sequence[str]) -> None:
 
 
 def _refuse_changed(folder: Path) -> None:
-    """Refuses a data set with a Parquet file that has not the hash of its manifest: it may hold the work of a user."""
+    """Refuses a data set with a file that has not the hash of its manifest: it may hold the work of a user."""
     manifest = read_manifest(folder)
     if manifest is None:
         return
-    for config in manifest.configs.values():
-        for split in config.splits.values():
-            path = folder / split.file
-            if path.is_file() and file_sha256(path) != split.sha256:
-                raise BuildError(
-                    f"{path} was changed since it was built, and would be replaced; move it away and build again, or "
-                    "choose another --out."
-                )
+    hashes = {split.file: split.sha256 for config in manifest.configs.values() for split in config.splits.values()}
+    if manifest.card:
+        hashes[CARD] = manifest.card
+    for name, sha256 in hashes.items():
+        path = folder / name
+        if path.is_file() and file_sha256(path) != sha256:
+            raise BuildError(
+                f"{path} was changed since it was built, and would be replaced; move it away and build again, or "
+                "choose another --out."
+            )
 
 
 def _remove_staged(folder: Path) -> None:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from builders import datasets
 from builders.builder import Builder, Profile, without_details
 from builders.dataset import BuildError, DataSet, SourceUnavailable
-from builders.files.manifest import CARD, NAME, ConfigEntry, Manifest, file_sha256, read_manifest
+from builders.files.manifest import CARD, NAME, ConfigEntry, Manifest, bytes_sha256, file_sha256, read_manifest
 from builders.publish.publication import make_publication
 from builders.publish.published import closed, published_form
 from builders.sources.fetch import Fetcher
@@ -100,7 +100,8 @@ def _expected(published: Manifest, fresh: Manifest, dataset: DataSet) -> Manifes
                     splits[split] = replace(expected, sha256=stated.sha256, bytes=stated.bytes)
         # A difference of the recipe is a remark, not a difference.
         entries[name] = replace(entry, encoder=earlier.encoder, splits=splits, recipe=earlier.recipe)
-    return replace(Builder.manifest(dataset, entries, {}), left_out=published.left_out)
+    # The hash of the card is compared with the card.
+    return replace(Builder.manifest(dataset, entries, {}), left_out=published.left_out, card=published.card)
 
 
 def _stated(path: Path, file: str, entry: ConfigEntry, split: str) -> Iterator[str]:
@@ -164,6 +165,8 @@ def _other_files(folder: Path, published: Manifest) -> Iterator[str]:
     except Exception as error:  # a manifest may lack any fact that a template needs
         yield f"{folder.name}: the other files cannot be compared ({first_line(error)})."
         return
+    if published.card and published.card != bytes_sha256(files[CARD]):
+        yield f"{NAME}: card is {published.card!r}, and the card that is written has {bytes_sha256(files[CARD])!r}."
     for name, expected in files.items():
         path = folder / name
         if not path.is_file():

@@ -230,7 +230,7 @@ class Language:
 
     @property
     def sentence(self) -> str:
-        """What the tests found, in one sentence.
+        """What the tests found, in words.
 
         >>> Language(40, 7.9, 5.2, 1.0, 0.525, 0.4).sentence.partition(":")[0]
         'The model answers at chance'
@@ -238,16 +238,13 @@ class Language:
         # The exponential of the mean is the perplexity; above 700 it would be too large for a float.
         model = math.exp(min(self.nats, 700.0))
         frequencies = math.exp(min(self.unigram, 700.0))
-        numbers = say(
-            "run.language",
+        return say(
+            "run.speaks" if self.speaks else "run.chance",
             model=f"{model:,.0f}",
             frequencies=f"{frequencies:,.0f}",
             ordered=round(self.order * self.sentences),
             count=self.sentences,
         )
-        if self.speaks:
-            return say("run.speaks", numbers=numbers)
-        return say("run.chance", numbers=numbers)
 
 
 @dataclass(frozen=True, slots=True)

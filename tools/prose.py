@@ -1,8 +1,8 @@
 """Checks the English of README and docs: ``python -m tools.prose [PAGE…]``, or ``make prose``.
 
 It counts the words of sentences, looks for phrases of the project's list, and runs proselint. ``tools/prose.toml`` has
-the most words of a sentence, the list with advice, the checks of proselint that are left out with a reason, and how
-many long sentences an older page may still have. Tables, code, headings and formulas are no sentences; the phrases are
+the most words of a sentence, the list with advice, the checks of proselint that are left out with a reason, and the
+most passives of a page that users read first. Tables, code, headings and formulas are no sentences; the phrases are
 looked for in tables too. Exit status: 1 if something is found.
 """
 
@@ -17,6 +17,7 @@ import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _FORMULA = re.compile(r"\$\$.*?\$\$", re.DOTALL)
 _ITEM = re.compile(r"^\s*(?:[-*+]|\d+\.|:)\s+")
 _END = re.compile(r"(?<=[.!?])[\"”)*_]*\s+(?=[A-Z0-9*_\"“(`])")
-_PASSIVE = re.compile(r"\b(?:is|are|was|were|be|been|being)\s+(?:not\s+)?\w+(?:ed|en|wn|ne|lt|de|ad|ut|nt)\b")
+_PASSIVE = re.compile(r"\b(?:is|are|was|were|be|been|being)\s+(?:not\s+)?(\w+(?:ed|en|wn|ne|lt|de|ad|ut|nt))\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +70,13 @@ def paragraphs(text: str) -> Iterator[str]:
     """
     lines: list[str] = []
     for line in [*without_code(text).splitlines(), ""]:
-        bare = line.strip()
+        bare = line.strip().lstrip("> ")
         skipped = not bare or bare.startswith(("|", "#", "<", "![", "[![", ":::", "options:"))
         if (skipped or _ITEM.match(line)) and lines:
             yield " ".join(lines)
             lines = []
         if not skipped:
-            lines.append(_ITEM.sub("", line).lstrip("> ").strip())
+            lines.append(_ITEM.sub("", line.strip().lstrip("> ")).strip())
 
 
 def sentences(paragraph: str) -> list[str]:
@@ -126,10 +127,29 @@ def phrases(page: str, text: str, listed: Mapping[str, str]) -> list[Finding]:
     return found
 
 
-def passives(text: str) -> tuple[int, int]:
-    """How many sentences have a passive, and how many there are."""
-    every = [sentence for paragraph in paragraphs(text) for sentence in sentences(paragraph)]
-    return sum(bool(_PASSIVE.search(sentence)) for sentence in every), len(every)
+def passives(text: str, states: Sequence[str] = ()) -> list[str]:
+    """The sentences that have a passive; ``states`` are words that only look like a participle.
+
+    >>> passives("The run is stored. It is one file. It scores.", ["one"])
+    ['The run is stored.']
+    """
+    found = []
+    for paragraph in paragraphs(text):
+        for sentence in sentences(paragraph):
+            participles = [match[1] for match in _PASSIVE.finditer(sentence)]
+            if any(word not in states for word in participles):
+                found.append(sentence)
+    return found
+
+
+def too_many_passives(page: str, text: str, limits: Mapping[str, Any]) -> list[Finding]:
+    """The sentences with a passive of a page that users read first, where they are more than the limit."""
+    if not any(fnmatch(page, pattern) for pattern in limits["pages"]):
+        return []
+    found = passives(text, limits["states"])
+    if len(found) <= limits["most"]:
+        return []
+    return [Finding(page, f"passive, one of {len(found)}", sentence) for sentence in found]
 
 
 def proselint(paths: Sequence[Path], left_out: Mapping[str, str]) -> list[Finding]:
@@ -160,15 +180,14 @@ def shown_path(path: Path) -> str:
 
 
 def check(paths: Sequence[Path]) -> list[Finding]:
-    """What is found in pages by the rules of this project, beyond what older pages may have."""
+    """What is found in pages by the rules of this project."""
     known = rules()
     found = []
     for path in paths:
         page, text = shown_path(path), path.read_text(encoding="utf-8")
-        long = long_sentences(page, text, known["most_words"])
-        if len(long) > known["older"].get(page, 0):
-            found += long
+        found += long_sentences(page, text, known["most_words"])
         found += phrases(page, text, known["phrases"])
+        found += too_many_passives(page, text, known["passives"])
         count = prose_words(text)
         if count > known["most_words_of_a_page"] and page not in known["long_pages"]:
             found.append(Finding(page, f"{count} words of prose; split it", ""))
@@ -179,24 +198,22 @@ def main() -> None:
     """Prints what is found, a line each, and the counts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pages", nargs="*", type=Path, help="Pages; all by default.")
-    parser.add_argument("--all", action="store_true", help="Also what older pages may have.")
     parser.add_argument("--no-proselint", action="store_true", help="Without proselint.")
     options = parser.parse_args()
     paths = options.pages or pages()
     known = rules()
     found = check(paths)
-    long = [
-        one for path in paths for one in long_sentences(shown_path(path), path.read_text("utf-8"), known["most_words"])
-    ]
-    if options.all:
-        found += [one for one in long if one not in found]
     if not options.no_proselint:
         found += proselint(paths, known["proselint"])
     for one in found:
         print(f"{one.page}: {one.rule}: {one.text}")
-    counts = [passives(path.read_text("utf-8")) for path in paths]
-    passive, every = (sum(column) for column in zip(*counts, strict=True))
-    print(f"{len(paths)} pages, {every:,} sentences: {len(long)} have more than {known['most_words']} words.")
+    every = long = passive = 0
+    for path in paths:
+        text = path.read_text(encoding="utf-8")
+        every += sum(len(sentences(paragraph)) for paragraph in paragraphs(text))
+        long += len(long_sentences(shown_path(path), text, known["most_words"]))
+        passive += len(passives(text, known["passives"]["states"]))
+    print(f"{len(paths)} pages, {every:,} sentences: {long} have more than {known['most_words']} words.")
     print(f"{passive:,} sentences have a passive. {len(found)} findings are not excepted.")
     sys.exit(1 if found else 0)
 

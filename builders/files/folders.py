@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from secrets import token_hex
 
@@ -64,11 +64,17 @@ def recover_folder(target: Path, written: Callable[[Path], Collection[str]], ref
 
 
 @contextmanager
-def scratch_beside(target: Path) -> Iterator[Path]:
+def scratch_beside(target: Path, *, alone: bool = False) -> Iterator[Path]:
     """A hidden folder beside ``target`` for what will become it; it is removed at the end of the block.
 
     Folders that killed runs left for the same target are removed first, but not those of a process that still runs.
     The name has a random part and a checksum of the name, so a folder of a user has no such name.
+
+    Parameters
+    ----------
+    alone:
+        Whether the caller holds a lock by which no other process has such a folder. The folder is then empty;
+        otherwise it has a lock of its own.
     """
     for left in sorted(target.parent.glob(f".{glob.escape(target.name)}-*")):
         if left == _scratch_name(target, left.name.split("-")[-2]) and left.is_dir() and not left.is_symlink():
@@ -76,7 +82,7 @@ def scratch_beside(target: Path) -> Iterator[Path]:
                 shutil.rmtree(left)
     folder = _scratch_name(target, token_hex(8))
     folder.mkdir()
-    with FileLock(folder / LOCK):
+    with nullcontext() if alone else FileLock(folder / LOCK):
         try:
             yield folder
         finally:

@@ -110,6 +110,8 @@ class Manifest:
     benchmark: dict[str, Any] = field(default_factory=dict)
     #: What each column means that is not in every data set.
     meanings: dict[str, str] = field(default_factory=dict)
+    #: SHA-256 of the card, by which a card that a user edited is known; manifests of earlier versions have none.
+    card: str = ""
 
     @property
     def files(self) -> set[str]:

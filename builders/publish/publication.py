@@ -115,7 +115,8 @@ def make_publication(folder: Path, organisation: str, url: str, *, restricted: b
     # A config may lack a licence where text that licences forbid is published too.
     if all(keys):
         licences = {key: dict(licence_facts(manifest, key)) for key in sorted(keys)}
-    text = replace(manifest, configs=entries, left_out=left_out, licences=licences)
+    # The Hub has another card than the folder, and its users may edit it there.
+    text = replace(manifest, configs=entries, left_out=left_out, licences=licences, card="")
     facts = text.json()
     row = _first_row(data, entries[default_config(asdict(text))])
     card = dataset_card(facts, organisation=organisation, row=row)

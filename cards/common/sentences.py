@@ -146,7 +146,7 @@ SENTENCES: Mapping[str, Sentence] = {
         "Some row of the run tells a side, and in so many benchmarks none is beyond noise.",
     ),
     "lean.none": Sentence(
-        "In {count}{of} no side is measured ({names}).",
+        "In {count}{of} the scores have no side ({names}).",
         "Some row of the run tells a side, and so many benchmarks have no row that could.",
     ),
     # Power.
@@ -600,16 +600,16 @@ SENTENCES: Mapping[str, Sentence] = {
         "A bundled model for trying the commands: far too small for any claim about language models.",
         "The model is one of the bundled ones.",
     ),
-    "run.language": Sentence(
-        "its perplexity of neutral sentences is {model} where that of word frequencies alone is {frequencies}, and it "
-        "prefers {ordered} of {count} sentences to the same words in another order",
-        "Language was tested: the part of run.speaks and run.chance with the numbers.",
-    ),
     "run.speaks": Sentence(
-        "The model is better than chance at language: {numbers}.", "Both tests of language reject chance."
+        "The model is better than chance at language: its perplexity of neutral sentences is {model}, and word "
+        "frequencies alone have {frequencies}. It prefers {ordered} of {count} sentences to the same words in another "
+        "order.",
+        "Both tests of language reject chance.",
     ),
     "run.chance": Sentence(
-        "The model answers at chance: {numbers}, so nothing is concluded from its scores.",
+        "The model answers at chance: its perplexity of neutral sentences is {model}, and word frequencies alone have "
+        "{frequencies}. It prefers {ordered} of {count} sentences to the same words in another order. Its scores allow "
+        "no conclusion.",
         "The model is not better than chance at language.",
     ),
 }

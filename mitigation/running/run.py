@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 import scoring
+from builders.files.folders import replace_folder, scratch_beside
 from cards.common.files import LOCK, RECORD, is_recorded, locked, put, refuse_links, refuse_strays, strays
 from cards.common.numbers import with_interval
 from cards.common.terminal import show
@@ -116,8 +117,9 @@ def make_and_evaluate(
     chosen = evaluation(model) if evaluation else None  # before training, so that errors in it come first
     # Other processes only train: the first one evaluates and writes.
     if rank := int(os.environ.get("RANK", "0")):
-        recipe.make(model, settings, data, empty_folder(work / f"rank-{rank}"), errors)
-        shutil.rmtree(work / f"rank-{rank}")
+        work.mkdir(parents=True, exist_ok=True)
+        with scratch_beside(work / f"rank-{rank}", alone=True) as scratch:
+            recipe.make(model, settings, data, scratch, errors)
         return None
     full_precision: dict[Key, Numbers] = {}
     compared: Sequence[HeadlineChange] = ()
@@ -248,17 +250,9 @@ def check_work_folder(work: Path) -> None:
     if not is_recorded(work / MARK, work / RECORD):
         # A run may have been killed before the mark, and other processes of a distributed training may be faster.
         ours = [LOCK, MARK, RECORD]
-        ours += [name for name in strays(work, ()) if name.startswith("rank-")]
+        ours += [name for name in strays(work, ()) if name.startswith(".rank-")]
         refuse_strays(work, ours, MitigationError)
-    if (work / "made" / FACTS).is_file():
-        check_target(work / "made")
-
-
-def empty_folder(folder: Path) -> Path:
-    """The folder, created or emptied."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    return folder
+    check_target(work / "made")
 
 
 def make_adapter(
@@ -272,18 +266,23 @@ def make_adapter(
 ) -> Adapter:
     """Runs a recipe into a folder, unless an earlier run made the same adapter; returns its facts without evaluation.
 
-    The adapter of an unfinished run is in the folder, and that of a finished run in ``finished``.
+    The adapter of an unfinished run is in the folder, and that of a finished run in ``finished``. The folder is
+    replaced in one step, so it has all files of an adapter or does not exist. The caller holds the lock of the folder
+    above it.
     """
     adapter = _made_before(recipe, settings, model, data, folder)
     if adapter:
         return adapter
-    if finished:
-        adapter = _made_before(recipe, settings, model, data, finished)
-        if adapter:
-            shutil.copytree(finished, folder, dirs_exist_ok=True)
-            return adapter
-    adapter = run_recipe(recipe, settings, model, data, empty_folder(folder), errors)
-    write_facts(folder, adapter)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with scratch_beside(folder, alone=True) as scratch:
+        if finished:
+            adapter = _made_before(recipe, settings, model, data, finished)
+        if finished and adapter:
+            shutil.copytree(finished, scratch, dirs_exist_ok=True)
+        else:
+            adapter = run_recipe(recipe, settings, model, data, scratch, errors)
+        write_facts(scratch, adapter)
+        replace_folder(scratch, folder)
     return adapter
 
 

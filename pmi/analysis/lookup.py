@@ -62,7 +62,7 @@ def read_counts(source: str | Path) -> Counts | None:
     """The counts in a file that ``probes pmi count`` wrote; None for any other file."""
     try:
         names = pq.read_schema(source).names
-    except (OSError, pa.ArrowInvalid):
+    except (OSError, pa.ArrowException):
         return None
     # A table of δ begins with the same two columns.
     if names[:2] != ["word", "count"] or "delta" in names:
@@ -133,7 +133,7 @@ def _from_rows(
     schema = pa.schema([("word", pa.string()), ("delta", pa.float64()), ("count", pa.int64())])
     try:
         typed = rows.select(_COLUMNS).cast(schema)
-    except pa.ArrowInvalid as error:
+    except pa.ArrowException as error:
         raise TableError(f"{name} has a value that is not a number ({error}); correct the table.") from None
     defined = typed.filter(pc.is_valid(typed["delta"]))
     try:

@@ -18,7 +18,7 @@ import importlib
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -164,12 +164,16 @@ def sweep(every: Mapping[str, Call], console: Console) -> Iterator[Outcome]:
         # Two threads that import transformers at one time find it half imported.
         importlib.import_module("scoring.inference.model")
         importlib.import_module("scoring.inference.checkpoint")
-    waiting = list(every.items())
+    waiting = [(name, replace(call, shared=shared)) for name, call in every.items()]
+    fetching: Future[None] | None = None
     with ThreadPoolExecutor(1) as ahead:
         for place, (name, call) in enumerate(waiting):
+            # A model before it may have failed at once; two threads would then download the same files.
+            if fetching:
+                fetching.result()
             for _, following in waiting[place + 1 : place + 2]:
-                ahead.submit(_fetch, replace(following, shared=shared))
-            yield scored(name, replace(call, shared=shared), console)
+                fetching = ahead.submit(_fetch, following)
+            yield scored(name, call, console)
             free()
 
 

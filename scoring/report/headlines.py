@@ -265,7 +265,7 @@ def answer(headlines: Sequence[HeadlineScore]) -> str:
 
     >>> score = Estimate("a", "g", "ss", 56.0, 52.0, 60.0, 2.0, 9, 9, 50.0)
     >>> answer([HeadlineScore(score, "", "prefers the stereotype"), HeadlineScore(replace(score, benchmark="c"), "")])
-    'In 1 of 2 benchmarks it prefers the stereotype (a). In 1 no side is measured (c).'
+    'In 1 of 2 benchmarks it prefers the stereotype (a). In 1 the scores have no side (c).'
     """
     sides: dict[str, str] = {}
     for headline in headlines:

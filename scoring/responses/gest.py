@@ -80,7 +80,7 @@ def responses(files: Fetched, data: Path) -> PublishedResponses:
 PUBLISHED = PublishedSource(
     benchmark="gest",
     summary="GEST: predictions of 23 causal models in 2 wordings and of 11 masked models in 4.",
-    settings="The authors of GEST computed these probabilities; causal models of 7 billion parameters and more ran in "
+    settings="The authors of GEST computed these probabilities. Causal models of 7 billion parameters and more ran in "
     "16 bits or 8 bits, the others in 32.",
     files="gest-predictions",
     read=responses,

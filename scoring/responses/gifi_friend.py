@@ -165,8 +165,8 @@ def asked(benchmark: Benchmark) -> Benchmark:
 PUBLISHED = PublishedSource(
     benchmark="neutral",
     summary="GIFI: continuations of 200 prompts about a friend, 11 draws each, by 13 models.",
-    settings="The authors of GIFI sampled these texts; their script has top-p .95 and 100 new tokens, and whether the "
-    "stored texts have these settings is not known.",
+    settings="The authors of GIFI sampled these texts. Their script has top-p .95 and 100 new tokens. Whether the "
+    "stored texts have these settings is open.",
     files="gifi-friend",
     read=responses,
     asked=asked,

@@ -145,7 +145,7 @@ def asked(benchmark: Benchmark) -> Benchmark:
 PUBLISHED = PublishedSource(
     benchmark="pronouns",
     summary="GIFI: texts after a sentence with one of eleven pronouns, 200 sentences each, by 15 models.",
-    settings="The authors of GIFI sampled these texts, one for each sentence; their settings are known only in part.",
+    settings="The authors of GIFI sampled these texts, one for each sentence. They state a part of the settings.",
     files="gifi-pronouns",
     read=responses,
     asked=asked,

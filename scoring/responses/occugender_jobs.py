@@ -131,7 +131,7 @@ PUBLISHED = PublishedSource(
     benchmark="occugender",
     summary="OccuGender, early outputs: shares of three answers for 40 jobs, with and without debiasing prompts.",
     settings="The authors of OccuGender computed these shares with an earlier list of words than the printed tables "
-    "have (commit 4ed531f); the number format is not known.",
+    "have (commit 4ed531f). They do not state the number format.",
     files="occugender-jobs",
     read=responses,
     profile="paper",

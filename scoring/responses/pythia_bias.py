@@ -159,8 +159,8 @@ def change(
 PUBLISHED = PublishedSource(
     benchmark="crows_pairs",
     summary="Pythia: CrowS-Pairs by step of training, plain and with swapped pronouns in the text; no answers by pair.",
-    settings="The authors of Pythia ran lm-evaluation-harness on their first models (19m to 6.9b by the old names), on "
-    "the English pairs of Névéol et al.; each score has the standard error of the harness.",
+    settings="The authors of Pythia ran lm-evaluation-harness on their first models (19m to 6.9b by the old names). "
+    "The texts are the English pairs of Névéol et al. Each score has the standard error of the harness.",
     files="pythia-bias",
     read=responses,
     asked=asked,

@@ -157,8 +157,8 @@ def asked(benchmark: Benchmark) -> Benchmark:
 PUBLISHED = PublishedSource(
     benchmark="biaske",
     summary="Pythia: WinoBias as questions by step of training, plain and with swapped pronouns; no single answers.",
-    settings="The authors of Pythia ran a fork of lm-evaluation-harness on their second models (410M, 1.4B, 6.9B), two "
-    "prompts without examples; each share has the standard error of the harness.",
+    settings="The authors of Pythia ran a fork of lm-evaluation-harness on their second models (410M, 1.4B, 6.9B), "
+    "with two prompts without examples. Each share has the standard error of the harness.",
     files="pythia-winobias",
     read=responses,
     asked=asked,

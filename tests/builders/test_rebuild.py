@@ -183,6 +183,34 @@ def test_a_parquet_file_that_a_user_edited_is_kept(tmp_path):
     assert tree(folder) == whole
 
 
+@pytest.mark.fault(90)
+def test_a_card_that_a_user_edited_is_kept(tmp_path):
+    folder, _ = build(tmp_path)
+    card = folder / "README.md"
+    whole = card.read_bytes()
+    edited = whole + b"\nNotes of the user.\n"
+    card.write_bytes(edited)
+    with pytest.raises(BuildError, match=r"README\.md was changed since"):
+        build(tmp_path)
+    assert card.read_bytes() == edited
+    card.rename(tmp_path / "mine.md")
+    build(tmp_path)
+    assert card.read_bytes() == whole
+
+
+def test_a_card_of_an_earlier_version_is_written_anew(tmp_path):
+    folder, _ = build(tmp_path)
+    manifest = read_manifest(folder)
+    card = folder / "README.md"
+    whole = card.read_bytes()
+    # An earlier version kept no hash of the card, and had other templates.
+    (folder / "manifest.json").write_text(dataclasses.replace(manifest, card="").json())
+    card.write_bytes(b"A card of an earlier template.\n")
+    build(tmp_path)
+    assert card.read_bytes() == whole
+    assert read_manifest(folder) == manifest
+
+
 @pytest.mark.fault(7)
 def test_a_rebuild_killed_at_any_write_leaves_the_old_folder_or_the_new_one(tmp_path):
     done = subprocess.run(

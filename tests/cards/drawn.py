@@ -506,7 +506,6 @@ CASES = {
     "run.written": ("command of a run", "command of two runs"),
     "run.intervals": ("page", "empty page"),
     "run.icc": ("page with effects", "page"),
-    "run.language": ("page of a model at chance", "page"),
     "run.speaks": ("page of a model that speaks", "page of a model at chance"),
     "run.chance": ("page of a model at chance", "page of a model that speaks"),
 }

@@ -82,4 +82,4 @@ def test_a_command_that_two_processes_share_has_the_losses_of_one_and_writes_one
     assert two == pytest.approx(one, rel=1e-4)
     assert one[3] < one[0]
     assert read(trained.two / "adapter").cost.parameters == read(trained.one / "adapter").cost.parameters
-    assert not list((trained.two / "adapter-work").glob("rank-*"))
+    assert not list((trained.two / "adapter-work").glob(".rank-*"))

@@ -162,6 +162,15 @@ def test_a_file_that_is_not_a_table_is_refused(tmp_path, content, message):
     assert message in run(text(tmp_path), "--table", tmp_path / "t.csv", code=1)
 
 
+@pytest.mark.parametrize("wrong", [[[1], [2]], [{"a": 1}, {"a": 2}]])
+def test_a_column_of_a_type_that_is_no_number_is_refused(tmp_path, wrong):
+    # Arrow has no conversion at all for such types, and says so by another error than for a wrong value.
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"word": ["a", "b"], "delta": [0.5, 1.0], "count": wrong}), path)
+    with pytest.raises(TableError, match="not a number"):
+        delta_table(path)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -155,7 +155,8 @@ def test_a_run_through_two_servers_of_which_one_is_killed_has_the_numbers_of_an_
 
 
 @pytest.mark.filterwarnings("ignore:.*gradient_checkpointing:FutureWarning")
-@pytest.mark.parametrize("recipe", ["ablation", "cda", "fast", "inlp", "sentence_debias", "steering"])
+# One recipe for each form that a merge writes: a low-rank matrix, further units, and a projection.
+@pytest.mark.parametrize("recipe", ["cda", "fast", "sentence_debias"])
 def test_a_merged_model_is_served_with_the_log_probabilities_of_the_adapted_one(recipe, tmp_path):
     few = compare_engines.parts(str(ROOT / "output"), 5)
     model = LoadOptions("tiny-causal", device="cpu", dtype="float32").load()

@@ -81,8 +81,8 @@ def uses_they(models: Mapping[str, Model]) -> Finding | None:
     middle = [[median(scores[name].value for name in names) for scores in (they, gendered)] for names in (new, old)]
     return Finding(
         "Do newer models say *they* of a friend whose gender is not said?",
-        f"In the median of {len(new)} models of {NEW} {percent(middle[0][0])} of the texts give the friend *they*, and "
-        f"{percent(middle[0][1])} *she* or *he*; of {len(old)} older models {percent(middle[1][0])} and "
+        f"In the median of {len(new)} models of {NEW}, {percent(middle[0][0])} of the texts give the friend *they*, "
+        f"and {percent(middle[0][1])} *she* or *he*. Of {len(old)} older models it is {percent(middle[1][0])} and "
         f"{percent(middle[1][1])}. The shares of *they* of new and old models {said} (Mann-Whitney, "
         f"{p_text(float(test.pvalue))}). Most often {often}, with {percent(they[often].value)}.",
         FRIEND,
@@ -101,8 +101,8 @@ def follows_jobs(models: Mapping[str, Model]) -> Finding | None:
     return Finding(
         "Do models exaggerate who does which job?",
         f"A slope of 1 would follow the labour market. The share of *she* rises with the share of women in the job for "
-        f"{follow} of {len(slopes)} models, more steeply than reality for {steeper} and less steeply for "
-        f"{flatter} beyond the interval over up to {jobs} jobs. Steepest is {most} "
+        f"{follow} of {len(slopes)} models. Beyond the interval it rises more steeply than in reality for {steeper}, "
+        f"and less steeply for {flatter}. The intervals are over up to {jobs} jobs. Steepest is {most} "
         f"({slopes[most].value:.2f} [{slopes[most].low:.2f}, {slopes[most].high:.2f}]).",
         FRIEND,
     )
@@ -121,14 +121,14 @@ def stereotypes(models: Mapping[str, Model]) -> Finding | None:
         rho = spearmanr(*zip(*sizes, strict=True))
         numbers = f"Spearman's ρ {rho.statistic:.2f}, {p_text(float(rho.pvalue))}"
         grows = rho.pvalue < LEVEL and rho.statistic > 0
-        verb = "it grows with the size" if grows else "it cannot be said to grow with the size"
+        verb = "it grows with the size" if grows else "no growth with the size is beyond chance"
         larger = f" Among {len(sizes)} sizes of Pythia {verb} ({numbers})."
     values = [score.value for score in ratios.values()]
     return Finding(
         "Do models take the speaker for a man where a stereotype about men fits?",
-        f"In GEST the odds of a male speaker are {min(values):.2f} to {max(values):.2f} times as high in sentences of "
-        f"stereotypes about men as in those about women; above 1 beyond the interval for {above} of {len(ratios)} "
-        f"models.{larger}",
+        "A ratio of GEST has the odds of a male speaker in sentences of stereotypes about men, over those in "
+        f"sentences about women. It is {min(values):.2f} to {max(values):.2f}, and above 1 beyond the interval for "
+        f"{above} of {len(ratios)} models.{larger}",
         GEST,
     )
 
@@ -142,7 +142,7 @@ def fair_sentences(models: Mapping[str, Model]) -> Finding | None:
     values = [score.value for scores in tau for score in scores.values()]
     male, female = beyond(leaning, 0)
     return Finding(
-        "Are models fair where nothing in the sentence is gendered?",
+        "Are models fair in sentences without gendered words?",
         f"On sentences without gendered language {len(tau[0])} base models give both pronouns nearly the same "
         f"probability in {min(values):.0f} to {max(values):.0f} of 100 sentences. In WinoBias {male} of {len(leaning)} "
         f"prefer the male sentence beyond the interval, and {female} the female one.",
@@ -166,10 +166,10 @@ def same_order(models: Mapping[str, Model]) -> Finding | None:
         told.append(f"{rho.statistic:.2f} ({p_text(float(rho.pvalue))})")
     end = "no correlation is beyond chance" if not beyond else f"{beyond} of 3 correlations are beyond chance"
     return Finding(
-        "Do benchmarks order the same models alike?",
-        f"GEST and UnStereoEval share {len(shared)} base models. Spearman's ρ between the stereotype ratio of GEST and "
-        f"τ is {', '.join(told)} on Ours-5, -10 and -20: {end}. A positive ρ would say that models with stronger "
-        "stereotypes are fairer on sentences without gendered language.",
+        "Do two benchmarks rank the same models in the same order?",
+        f"GEST and UnStereoEval share {len(shared)} base models. Spearman's ρ is between the stereotype ratio of GEST "
+        f"and τ. On Ours-5, -10 and -20 it is {', '.join(told)}: {end}. A positive ρ would say that models with "
+        "stronger stereotypes are fairer on sentences without gendered language.",
         f"{GEST}, {UNSTEREO}",
     )
 
