@@ -224,6 +224,10 @@ def _link(recipe: str) -> str:
     return f"[{name}](#{name})" + "".join(f" `--{option}`" for option in options)
 
 
+#: Options that the picture leaves out, because another one of the row says what it is.
+BESIDE = ("validate_every", "trial", "gamma")
+
+
 def _short(recipe: str) -> str:
     """The name of a recipe with the values of its options, or with the name of one whose value is a number.
 
@@ -232,7 +236,7 @@ def _short(recipe: str) -> str:
     """
     name, *options = (option.split() for option in recipe.split(" --"))
     shown = [option[0] if option[-1][0].isdecimal() else option[-1] for option in options]
-    return name[0] + "".join(f" ({option})" for option in shown if option != "validate_every")
+    return name[0] + "".join(f" ({option})" for option in shown if option not in BESIDE)
 
 
 def _perplexity(scores: Mapping[str, Any]) -> tuple[float, float]:

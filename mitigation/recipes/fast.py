@@ -5,7 +5,7 @@ paper measures on the same pairs that it edits; ``clean`` holds out the pairs of
 them first. ``paper`` makes equal the score that the benchmark compares, ``clean`` the logarithms of the objects'
 probabilities after their prompt, and it keeps the predictions of ordinary text and the pronoun where a text states a
 gender. It uses a lower learning rate, and trains all pairs together in several passes, so that the remaining
-differences have no common sign. A short trial chooses among the block that tracing finds, the first and the last.
+differences have no common sign. A trial chooses among the block that tracing finds, the first and the last.
 
 The paper leaves open how its settings (rate .1, 20 steps a batch, α = 40) go together: the first step of Adam moves
 all of the second matrix by .1. ``paper`` takes the reading that reproduces its direction best: L_s1 and L_s2 as
