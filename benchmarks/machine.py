@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import subprocess
-import time
+import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -29,14 +30,24 @@ def _processor() -> str:
     return next((line.split(": ")[1] for line in lines if line.startswith("model name")), platform.processor())
 
 
+#: Starts the command of its arguments, and prints its exit status, seconds of the clock and of the processor, and peak.
+_STARTER = """
+import json, os, subprocess, sys, time
+start = time.perf_counter()
+process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+_, status, usage = os.wait4(process.pid, 0)
+wall = time.perf_counter() - start
+process.returncode = os.waitstatus_to_exitcode(status)
+print(json.dumps([process.returncode, wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss]))
+"""
+
+
 def measure(command: Sequence[str]) -> dict[str, float]:
     """Wall and processor seconds and peak memory (MB) of a command that must succeed."""
-    start = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    wall = time.perf_counter() - start
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"{' '.join(command)} ended with status {process.returncode}.")
-    cpu = usage.ru_utime + usage.ru_stime
-    return {"wall_s": round(wall, 2), "cpu_s": round(cpu, 2), "peak_mb": round(usage.ru_maxrss / 1024)}
+    # Linux counts the memory of the process that starts another one into the peak of the new one, so that a small
+    # process starts the command.
+    started = subprocess.run([sys.executable, "-c", _STARTER, *command], stdout=subprocess.PIPE, check=True)
+    status, wall, cpu, peak = json.loads(started.stdout)
+    if status:
+        raise SystemExit(f"{' '.join(command)} ended with status {status}.")
+    return {"wall_s": round(wall, 2), "cpu_s": round(cpu, 2), "peak_mb": round(peak / 1024)}

@@ -220,9 +220,12 @@ def _made_runs(folder: Path, data: Path, limit: int | None) -> list[str]:
         report = replace(base.report, estimates=tuple(scores), model=f"team/network-{number + 1}m", environment=about)
         run = folder / f"run-{number:03d}"
         # The pages of a run take long to make, and no comparison reads them.
-        examples = {f"examples/{file_name(name)}": parquet(name, table) for name, table in tables.items()}
-        for path, content in examples.items():
-            put(run / path, content)
+        (run / "examples").mkdir(parents=True, exist_ok=True)
+        examples = {}
+        for name, table in tables.items():
+            file = run / "examples" / file_name(name)
+            parquet(name, table, file)
+            examples[f"examples/{file.name}"] = file
         put(run / "results.json", results(report, tables, examples).encode())
         runs.append(str(run))
     return runs

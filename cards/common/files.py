@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -41,15 +42,19 @@ def replacing(path: Path, record: Path | None = None) -> Iterator[BinaryIO]:
         raise
 
 
-def put(path: Path, content: bytes, record: Path | None = None) -> None:
-    """Writes a file atomically."""
+def put(path: Path, content: bytes | Path, record: Path | None = None) -> None:
+    """Writes a file atomically; the content may be that of another file, which is copied in parts."""
     with replacing(path, record) as file:
-        file.write(content)
+        if isinstance(content, Path):
+            with content.open("rb") as other:
+                shutil.copyfileobj(other, file)
+        else:
+            file.write(content)
 
 
 def put_all(
     folder: Path,
-    files: Mapping[str, bytes],
+    files: Mapping[str, bytes | Path],
     refusal: type[Exception],
     *,
     record: Path | None = None,
@@ -60,7 +65,7 @@ def put_all(
     Parameters
     ----------
     files:
-        Content by path in the folder.
+        Content, or a file with it, by path in the folder.
     record:
         Where is recorded what this program wrote; by default :data:`RECORD` in the folder.
     ours:

@@ -21,27 +21,23 @@ from rich.console import Console
 
 from builders.parsers.triplets import filled
 from builders.text.wording import BLANK
-from cards.common.files import put
-from cards.common.terminal import show
+from cards.common import files, terminal
 from cards.common.text import split_list
 from mitigation.editing import PAIRS, SIDES, pairs
-from mitigation.editing.edit import MEASURED, Kept, KeptText, PairBatch, edit, mean_terms
-from mitigation.editing.ordinary import OrdinaryText
+from mitigation.editing.edit import MEASURED, Kept, KeptText, OrdinaryText, PairBatch, edit, mean_terms
 from mitigation.editing.pairs import WORDINGS, EditPair, Place, each_possible
 from mitigation.editing.settings import OPENINGS, PairSettings
 from mitigation.editing.stamped import StampedNetwork
 from mitigation.editing.stated import StatedGender, leans
 from mitigation.errors import MitigationError
 from mitigation.recipe import Job
-from mitigation.running.evaluate import changed
-from mitigation.running.plots import plot_changes, write_losses
+from mitigation.running import evaluate, plots
 from mitigation.texts.pairs_file import read_pairs
 from mitigation.training.train import LossCurve, checkpoint_path
 from scoring.adapters.facts import Change
 from scoring.inference.generation import Decoding
 from scoring.inference.model import Model
-from scoring.metrics import knowledge
-from scoring.metrics.sums import mean
+from scoring.metrics import knowledge, sums
 from scoring.statistics import stats
 from scoring.types import Floats, Group, Metric, Request, Row, Table
 
@@ -125,7 +121,7 @@ def rewordings(row: Row) -> list[Row]:
 
 
 def reworded(row: Row, frame: str) -> Row:
-    """A row whose sentences stand inside a frame.
+    """The row with its sentences inside a frame, which is a text with one place.
 
     >>> reworded({"prompt": "She is [BLANK].", "context": None}, "To say the same again: {}")["prompt"]
     'To say the same again: She is [BLANK].'
@@ -174,7 +170,7 @@ def gap() -> Metric:
     array([2.])
     """
     reading = "Mean absolute difference of the scores of the biased and the unbiased sentence, in nats; 0 is no bias."
-    return mean(
+    return sums.mean(
         "gap", lambda table: np.abs(table["score_biased"] - table["score_unbiased"]), 0, 0, float("inf"), reading
     )
 
@@ -215,7 +211,7 @@ def _changes_of(items: Sequence[tuple[Group, Metric]], before: Table, after: Tab
     estimates_after = stats.measure(items, after, clusters, benchmark=PAIRS)
     changes = []
     for difference, old, new in zip(differences, estimates_before, estimates_after, strict=True):
-        changes.append(changed(difference, old, new))
+        changes.append(evaluate.changed(difference, old, new))
     return changes
 
 
@@ -232,7 +228,7 @@ def write_pairs(path: Path, pairs: MeasuredPairs, before: Table, after: Table, l
         }
         rows.append(json.dumps(row))
     lines = ",\n  ".join(rows)
-    put(path, f'{{"left_out": {json.dumps(left_out, indent=1)},\n "pairs": [\n  {lines}]}}\n'.encode())
+    files.put(path, f'{{"left_out": {json.dumps(left_out, indent=1)},\n "pairs": [\n  {lines}]}}\n'.encode())
 
 
 class EditingSession:
@@ -378,7 +374,7 @@ class EditingSession:
             EDITED: list(zip(self.edited, trained_pairs, strict=True)),
         }
         measured = measured_pairs(self._pair, sides, pairs.other_wordings(job.data, settings.domain))
-        # To find out at the end whether anything was learnt at all.
+        # Compared with the weights after the training: where nothing changed, the model has learnt nothing.
         start = {name: weight.detach().clone() for name, weight in network.trained.items()}
         before = mean_terms(network, trained_pairs, settings)
         scored_before = measured.scores(network)
@@ -391,11 +387,11 @@ class EditingSession:
         lean_after = self._leans(network, self._kept.stated)
         if all(torch.equal(start[name], weight) for name, weight in network.trained.items()):
             sentence = f"No batch improved its loss, so the {what} changes nothing; lower --rate {settings.rate}."
-            show(job.console, [sentence])
-        write_losses(curve, out, f"{job.recipe} on {title}", step="batch")
+            terminal.show(job.console, [sentence])
+        plots.write_losses(curve, out, f"{job.recipe} on {title}", step="batch")
         changes = pair_changes(scored_before, scored_after, settings.score)
         write_pairs(out / "pairs.json", measured, scored_before[0], scored_after[0], self.left_out)
-        plot_changes(changes, out / "pairs.png", f"{job.recipe} on {title}")
+        plots.plot_changes(changes, out / "pairs.png", f"{job.recipe} on {title}")
         found = gap_measures(before, after, curve)
         if len(lean_before):
             found["stated_gender_before"] = float(lean_before.mean())
@@ -426,7 +422,7 @@ def tell_left_out(left_out: Mapping[str, str], count: int, what: str, console: C
         names.append("…")
     reason = next(iter(left_out.values()))
     sentence = f"{len(left_out)} of {count} pairs cannot be {what} and are left out ({', '.join(names)})"
-    show(console, [f"{sentence}; first: {reason}"])
+    terminal.show(console, [f"{sentence}; first: {reason}"])
 
 
 def split_subjects(rows: Sequence[Row], share: float, seed: int) -> tuple[list[Row], list[Row]]:

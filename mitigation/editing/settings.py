@@ -12,8 +12,7 @@ import numpy as np
 
 from cards.common.text import split_list
 from mitigation.recipe import Settings, defaults, setting
-from mitigation.texts import corpora
-from mitigation.texts.pairs_file import read_pairs
+from mitigation.texts import corpora, pairs_file
 from mitigation.training.settings import CorpusSettings
 from scoring.types import ScoringError
 
@@ -151,7 +150,7 @@ def number_of_steps(settings: PairSettings, data: TrainingData) -> int:
     configs = split_list(settings.sets)
     try:
         if settings.pairs:
-            rows = read_pairs(settings.pairs)
+            rows = pairs_file.read_pairs(settings.pairs)
         else:
             rows, _ = split_wordings(pair_rows(data, configs, settings.split, settings.domain))
     except ScoringError:

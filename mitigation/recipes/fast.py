@@ -25,8 +25,7 @@ from cards.common.files import put
 from mitigation.adapters.write import save_peft
 from mitigation.editing import POSITIONS
 from mitigation.editing.settings import OPEN, OWN, PAPER, PairSettings, number_of_steps
-from mitigation.errors import MitigationError
-from mitigation.recipe import Adapter, Job, declared, setting
+from mitigation.recipe import Adapter, Job, MitigationError, declared, setting
 from scoring.adapters.facts import CONFIG, WEIGHTS
 
 if TYPE_CHECKING:
@@ -103,19 +102,18 @@ def choose_block(session: EditingSession) -> tuple[StampConfig, dict[str, float]
     MitigationError
         If the folder of an earlier stamp has another adapter.
     """
-    from scoring.adapters.attach import peft_config
-    from scoring.adapters.feed_forward import feed_forwards
+    from scoring.adapters import attach, feed_forward
     from scoring.adapters.stamp import StampConfig
 
     job = session.job
     model, settings = job.model, job.settings
     if settings.start:
-        config = peft_config(Path(settings.start))
+        config = attach.peft_config(Path(settings.start))
         if not isinstance(config, StampConfig):
             raise MitigationError(f"{settings.start} is no stamp but {config.peft_type}; give the folder of a stamp.")
         return config, {}
     task = "CAUSAL_LM" if model.kind == "causal" else None  # PEFT has no name for masked models
-    width = feed_forwards(model.network)[0].width
+    width = feed_forward.feed_forwards(model.network)[0].width
     options: dict[str, Any] = {"units": settings.units_for(width), "kind": model.kind, "task_type": task}
     if settings.layer >= 0:
         return StampConfig(layer=settings.layer, **options), {}
@@ -123,7 +121,7 @@ def choose_block(session: EditingSession) -> tuple[StampConfig, dict[str, float]
     seconds = job.meter.seconds
     block = effects.layer
     trials: list[dict[str, float]] = []
-    last = len(feed_forwards(model.network)) - 1
+    last = len(feed_forward.feed_forwards(model.network)) - 1
     candidates = sorted({0, effects.layer, last})
     if settings.trial and session.held and len(candidates) > 1:
         for candidate in candidates:

@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from scoring.inference.store import Store
 
 PACKAGE = "gender-neutral-probes"
-#: The characters of the requests of a piece, about a quarter of a million tokens. These are sixty batches and more, so
-#: that the last batch, which is not full, costs little. A masked model reads a sentence once for each token, so its
-#: piece takes some 50 MB.
-PIECE = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +202,8 @@ def questions(
     return list(Asker(profile, prompt).questions(benchmark, splits, model))
 
 
-def pieces(every: Iterable[Question], size: int = PIECE) -> Iterator[list[Question]]:
-    """Questions in pieces of about so many characters, in their order.
+def pieces(every: Iterable[Question], size: int) -> Iterator[list[Question]]:
+    """Questions in pieces of about ``size`` characters, in their order.
 
     Only one piece is in memory, with its tokens and its responses. A piece may have questions of several benchmarks, so
     that small benchmarks fill the batches of a model together.
@@ -223,8 +219,10 @@ def pieces(every: Iterable[Question], size: int = PIECE) -> Iterator[list[Questi
         for request in question.requests.values():
             characters += _size(request)
         if characters >= size:
-            yield piece
-            piece, characters = [], 0
+            whole, piece, characters = piece, [], 0
+            yield whole
+            # Whoever asks has it alone, so that it ends when it is answered.
+            del whole
     if piece:
         yield piece
 
@@ -248,7 +246,7 @@ def after_first_turn(
     first = prompt.first
     assert first
     if "generation" not in model.capabilities:
-        raise ScoringError(f"The prompt {prompt.name!r} has the model write first, which this engine cannot do.")
+        raise ScoringError(f"The prompt {prompt.name!r} asks the model to write first, which this engine cannot do.")
     requests: dict[str, Request] = {}
 
     def opening(question: str) -> Sequence[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from cards.common.answer_key import shown_key
+from cards.common.memory import give_back
 from cards.results import NAMED_REVISION, PARAMETERS
 from scoring.asking import answering, language
 from scoring.asking.answering import Question
@@ -132,13 +133,13 @@ def run(
     questions = _questions(asker, parts, model, shared)
     columns = {part.benchmark.name: Columns() for part in parts}
     skipped: list[str] = []
-    # One piece after the other is asked and becomes lines of the tables, so that memory does not grow with the rows.
-    for piece in answering.pieces(questions):
+
+    def ask(piece: Sequence[Question]) -> None:
         if prompt.first and chat:
             piece = _after_first_turn(piece, asker, model, answered)
         # A token that lies half in what is scored has no probability of that half, so such a row is left out.
         fit, left_out = answering.scorable(piece, model)
-        skipped += left_out
+        skipped.extend(left_out)
         requests: list[Request] = []
         for question in fit:
             requests += question.requests.values()
@@ -146,16 +147,24 @@ def run(
             together(processes, requests, store, answered)
             # The first process has all responses and makes the tables alone.
             if not processes.first:
-                continue
+                return
         responses = answered(requests)
         cut = None
         if settings.truncate:
             cut = answering.truncated(model, requests)
         for question in fit:
             columns[question.benchmark.name].add(line(settings.profile, question, responses, cut))
+
+    # One piece after the other is asked and becomes lines of the tables, so that memory does not grow with the rows.
+    for piece in answering.pieces(questions, model.piece):
+        ask(piece)
+        # The next piece is made when nothing of this one is left.
+        del piece
     # The other processes end in there.
     if processes.count > 1:
         ended(processes, model, store)
+    # Statistics need the memory that the network has worked in.
+    give_back()
 
     records: dict[str, Table] = {}
     estimates: list[Estimate] = []
@@ -167,6 +176,7 @@ def run(
             # Popped, so that only the table is kept in memory.
             records[name] = columns.pop(name).table()
         estimates += estimate(part.benchmark, settings.profile, records[name], settings.resamples)
+    give_back()
     report = model_report(model, parts, settings, prompt, chat, estimates)
     # The tests of language compare probabilities of sentences, so an engine that only writes has none.
     if "logprobs" in model.capabilities and (model.kind == "causal" or "masked" in model.capabilities):

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from scoring import types
+from scoring.inputs.columns import first_of_each, numbered
 from scoring.metrics import variance
 from scoring.metrics.sums import mean_over
 from scoring.types import Benchmark, BenchmarkContext, Contrast, Floats, Group, Metric, Request, Row, Table
@@ -41,22 +42,16 @@ _STUDY = """ Mean over wordings. Of the variance of a preference, wordings make 
 {share_items} %; a reliability of .8 of the order of items takes this many wordings: {wordings_for_80}."""
 
 
-def class_of(benchmark: Benchmark) -> str:
-    """The class of the items of a benchmark; empty where there are no wordings for them."""
-    base, _, way = benchmark.name.partition("-")
-    if way == "choice":
-        return "choices"
-    if way in ("", "text"):
-        return str(_DATA["classes"].get(base, ""))
-    return ""
-
-
 def text(benchmark: Benchmark, row: Row) -> str:
     """The text before the item of a row that has a wording."""
-    name = class_of(benchmark)
-    if name not in TEXTS:
+    name = benchmark.wordings
+    if name == "template":
         # OccuGender asks outright or lets the model continue, and each needs texts of its own.
         name = row["template"].partition("-")[0]
+    if name not in TEXTS:
+        raise types.ScoringError(
+            f"The benchmark {benchmark.name} has the wordings {name!r}; give one of {', '.join(TEXTS)}, or template."
+        )
     return TEXTS[name][row["wording"]]
 
 
@@ -177,9 +172,9 @@ def averaged(metric: Metric) -> Metric:
 def groups(benchmark: Benchmark, table: Table) -> list[Group]:
     """The groups of a benchmark with :data:`FEWEST` items or more; of the one that is shown each wording too."""
     large = []
+    items, _ = numbered(table["item"])
     for group in benchmark.groups(table):
-        items = np.unique(table["item"][group.mask].astype(str))
-        if len(items) >= FEWEST:
+        if len(np.unique(items[group.mask])) >= FEWEST:
             large.append(group)
     # The group of the headline, or else the first, is shown by wording.
     first = large[:1]
@@ -216,12 +211,13 @@ def by_wording(benchmark: Benchmark, table: Table) -> tuple[Floats, Floats]:
     """
     assert benchmark.contrast
     values = preference(table, benchmark.contrast)
-    _, first, items = np.unique(table["item"].astype(str), return_index=True, return_inverse=True)
-    names, wordings = np.unique(table["wording"].astype(str), return_inverse=True)
+    items, count = numbered(table["item"])
+    first = first_of_each(items, count)
+    wordings, number = numbered(table["wording"])
     # Every line has the number of its cell, so sums over samples are counts with weights.
-    shape = (len(first), len(names))
-    cells = items * len(names) + wordings
-    size = len(first) * len(names)
+    shape = (count, number)
+    cells = items * number + wordings
+    size = count * number
     n = np.bincount(cells, minlength=size).reshape(shape)
     total = np.bincount(cells, values, size).reshape(shape)
     squares = np.bincount(cells, values**2, size).reshape(shape)
@@ -229,8 +225,8 @@ def by_wording(benchmark: Benchmark, table: Table) -> tuple[Floats, Floats]:
         mean = total / n
         # The variance of a mean of n samples; one sample says nothing of it, and has 0.
         noise = np.where(n > 1, (squares / n - mean**2) / (n - 1), 0.0)
-    x = np.full((len(values), len(names)), np.nan)
-    sampling = np.zeros((len(values), len(names)))
+    x = np.full((len(values), number), np.nan)
+    sampling = np.zeros((len(values), number))
     x[first] = mean
     sampling[first] = noise
     return x, sampling

@@ -152,9 +152,13 @@ class Engine(ABC):
         What was computed so far.
     named_revision:
         The branch, tag or commit that was asked for; empty where none was.
+    piece:
+        The characters of requests that are asked at one time; about a quarter of a million tokens. These are many
+        batches, so that the last one, which is not full, costs little.
     """
 
     named_revision: str = ""
+    piece: int = 2**20
     kind: Kind
     name: str
     revision: str

@@ -13,7 +13,7 @@ import transformers
 from builders.sources.fetch import default_cache
 from cards.common.stored import digest
 from scoring.inference import batching, checkpoint, measurements, network
-from scoring.inference.batching import Limits, Tree, plan, run
+from scoring.inference.batching import Limits, Tree, in_batches, plan
 from scoring.inference.engine import CAPABILITIES, Batching, Capability, Continued, Engine, Scored, Stats, versions
 from scoring.inference.generation import Decoding, Generator, TokenizedPrompt
 from scoring.inference.measurements import Measurements
@@ -27,6 +27,9 @@ from scoring.types import ScoringError
 TOKENS = {"cpu": 2**10, "cuda": 2**15}
 MOST_TOKENS = 2**12
 CACHED = 2**10 * 768
+#: The characters of requests that are asked at one time on a CPU, whose batches are small: about 65,000 tokens. With
+#: its queries and its trees such a piece takes some 40 MB.
+PIECE = 2**18
 #: The most tokens of a tree with branches.
 BRANCHED = 512
 #: Multiplications that the exponential of one attention weight costs.
@@ -50,12 +53,20 @@ class Model(Engine):
     files:
         A digest of all files that the model and the tokenizer were read from.
 
+    Attributes
+    ----------
+    content:
+        A digest of the files in its folder, by which an adapter knows its base model
+        (:func:`scoring.adapters.attach.check_base`); empty where they are not known.
+
     Raises
     ------
     ScoringError
         For a network whose answers would not be what they are called
         (:meth:`scoring.inference.measurements.Measurements.check`).
     """
+
+    content: str = ""
 
     def __init__(
         self,
@@ -94,6 +105,8 @@ class Model(Engine):
                 ends = tokenizer.eos_token_id
             bare.generation_config = settings(eos_token_id=ends, pad_token_id=self.tokens.pad)
         self.network = network
+        if self.device.type == "cpu":
+            self.piece = PIECE
 
     @property
     def network(self) -> Any:
@@ -179,7 +192,7 @@ class Model(Engine):
         """Log-probabilities in batches of prefix trees, longest first."""
         before = replace(self.stats)
         trees, limits = self._trees(queries, self._limits(batching), batching.share)
-        for _, scored in run(trees, self._score, limits):
+        for _, scored in in_batches(trees, self._score, limits):
             yield scored
         self.stats.flops += self._flops(before)
 
@@ -191,7 +204,7 @@ class Model(Engine):
         invalid = partial(not_a_number, f"{self.name} in {self.dtype}")
         generator = Generator(self._network, self.tokens, self.measurements, decoding, invalid, exact=self.exact)
         limits = generator.limits(prompts, self._limits(batching))
-        for prompts_of_batch, batch in run(prompts, generator.generate, limits):
+        for prompts_of_batch, batch in in_batches(prompts, generator.generate, limits):
             self.stats.add(asked=batch.tokens, tokens=batch.tokens, padding=batch.padding, generated=batch.generated)
             for prompt, text in zip(prompts_of_batch, batch.texts, strict=True):
                 yield Continued(prompt, text)

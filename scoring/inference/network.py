@@ -20,7 +20,7 @@ from scoring.inference.batching import Ints, Tree, padded
 from scoring.inference.tokens import Kind
 
 #: The most logits that exist at one time, by device.
-LOGITS = {"cpu": 2**23, "cuda": 2**28}
+LOGITS = {"cpu": 2**22, "cuda": 2**28}
 #: Tokens of the vocabulary whose logits are computed at one time on a CPU, so that they stay in its caches.
 TILE = {"cpu": 2**11}
 #: Errors by which a network's code shows that it does not take an input.

@@ -252,11 +252,13 @@ class Places:
         self._new[half] = place
         # Many at one time, because each sorts all of them.
         if len(self._new) >= self.LIMIT:
-            names = np.concatenate([self._names, np.fromiter(self._new, np.uint64)])
-            at = np.concatenate([self._at, np.fromiter(self._new.values(), np.int64)])
+            names = np.fromiter(self._new, np.uint64)
+            at = np.fromiter(self._new.values(), np.int64)
             order = np.argsort(names)
-            self._names = names[order]
-            self._at = at[order]
+            # Between those that are sorted already, so that no array is there more than twice.
+            rows = np.searchsorted(self._names, names[order])
+            self._names = np.insert(self._names, rows, names[order])
+            self._at = np.insert(self._at, rows, at[order])
             self._new.clear()
 
     def _row(self, half: int) -> int | None:

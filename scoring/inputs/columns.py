@@ -56,13 +56,22 @@ class Columns:
             self._store()
 
     def table(self) -> Table:
-        """The columns of all lines so far: a dictionary of arrays, or with long texts a :class:`SpooledTable`."""
+        """The columns of all lines: a dictionary of arrays, or with long texts a :class:`SpooledTable`.
+
+        It is the last call: the lines are not kept a second time.
+        """
         if self._lines:
             self._store()
-        kept = {name: _joined(blocks) for name, blocks in self._blocks.items() if blocks}
+        names = list(self._blocks)
+        kept = {}
+        for name in names:
+            # Column by column, so that only one of them is there twice.
+            blocks = self._blocks.pop(name)
+            if blocks:
+                kept[name] = _joined(blocks)
         if self._file is None:
             return kept
-        return SpooledTable(list(self._blocks), kept, self._file, self._rows)
+        return SpooledTable(names, kept, self._file, self._rows)
 
     def _store(self) -> None:
         for name in list(self._blocks or self._lines[0]):
@@ -160,6 +169,19 @@ class SpooledTable(Mapping[str, Column]):
     def __len__(self) -> int:
         return len(self.names)
 
+    def at(self, name: str, places: Sequence[int]) -> Column:
+        """Some rows of a column, of which no more than a block is in memory."""
+        if name in self.kept:
+            return self.kept[name][places]
+        values: dict[int, Any] = {}
+        start = 0
+        for block in self.file.blocks(name):
+            for place in places:
+                if start <= place < start + len(block):
+                    values[place] = block[place - start]
+            start += len(block)
+        return _objects([values[place] for place in places])
+
     def blocks(self, names: Collection[str], size: int) -> Iterator[dict[str, Column]]:
         """The rows of some columns in blocks of about ``size``."""
         readers = {name: _Reader(self.file.blocks(name)) for name in names if name not in self.kept}
@@ -240,7 +262,17 @@ class ChangedTexts(_View):
         """The column with its texts changed."""
         if column.dtype.kind not in "OUT":
             return column
-        return _objects([self.change(value) for value in column.tolist()])
+        known: dict[str, Any] = {}
+        values = column.tolist()
+        for place, value in enumerate(values):
+            # Equal texts stay one object: a column of a million rows may have few.
+            if not isinstance(value, str):
+                values[place] = self.change(value)
+                continue
+            if value not in known:
+                known[value] = self.change(value)
+            values[place] = known[value]
+        return _objects(values)
 
     def blocks(self, names: Collection[str], size: int) -> Iterator[dict[str, Column]]:
         """As :meth:`SpooledTable.blocks`."""
@@ -273,7 +305,9 @@ def at(table: Table, name: str, places: Sequence[int]) -> Column:
     ['c', 'a']
     """
     if isinstance(table, ChangedTexts):
-        return table.changed(table.table[name][places])
+        return table.changed(at(table.table, name, places))
+    if isinstance(table, SpooledTable):
+        return table.at(name, places)
     return table[name][places]
 
 
@@ -322,18 +356,35 @@ def numbered(values: Column) -> tuple[NDArray[np.intp], int]:
     if values.dtype != object:
         names, codes = np.unique(values, return_inverse=True)
         return codes, len(names)
+    parts = []
     try:
-        texts = pa.array(values, pa.string())
+        # In blocks, because the texts of all rows are many times the numbers of them.
+        for start in range(0, len(values), BLOCK):
+            parts.append(pa.array(values[start : start + BLOCK], pa.string()).dictionary_encode())
     except (pa.ArrowException, UnicodeEncodeError, TypeError):
         # Objects of several kinds have no order, and half a character is no UTF-8; strings of NumPy have both.
         names, codes = np.unique(values.astype(str), return_inverse=True)
         return codes, len(names)
-    encoded = texts.dictionary_encode()
+    if not parts:
+        return np.empty(0, np.intp), 0
+    encoded = pa.chunked_array(parts).unify_dictionaries()
     # The bytes of UTF-8 have the order of the characters.
-    order = pc.sort_indices(encoded.dictionary).to_numpy()
+    order = pc.sort_indices(encoded.chunk(0).dictionary).to_numpy()
     rank = np.empty(len(order), np.intp)
     rank[order] = np.arange(len(order))
-    return rank[encoded.indices.to_numpy()], len(order)
+    return np.concatenate([rank[part.indices.to_numpy()] for part in encoded.chunks]), len(order)
+
+
+def first_of_each(codes: NDArray[np.intp], count: int) -> NDArray[np.intp]:
+    """The first row of each number, of :func:`numbered`.
+
+    >>> first_of_each(np.array([1, 0, 1]), 2).tolist()
+    [1, 0]
+    """
+    first = np.empty(count, np.intp)
+    # Backwards, so that the first row of a number is written last.
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    return first
 
 
 def from_arrow(table: pa.Table) -> Table:

@@ -12,7 +12,6 @@ Other machines can do the work (:mod:`scoring.many.cluster`), also with an infer
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import importlib
 import json
@@ -29,6 +28,7 @@ from rich.console import Console
 import cards.results
 from cards.common.answer_key import key_digest
 from cards.common.files import file_sha256, put
+from cards.common.memory import give_back
 from cards.common.text import CardError, slug
 from scoring.asking.result import RunResult, load
 from scoring.asking.run import Shared
@@ -307,8 +307,6 @@ def free() -> None:
 
     # Modules and their hooks refer to each other, so reference counts alone do not free them.
     gc.collect()
+    give_back()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-    # The C library keeps freed memory for later; of other systems it is given back at once or cannot be.
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scoring.inputs.columns import numbered
 from scoring.types import Floats, Metric, Table
 
 #: One value per example.
@@ -94,8 +95,8 @@ def once_each(table: Table, by: str) -> Floats:
     >>> once_each({"subject": np.array(["nurse", "cook", "nurse"])}, "subject")
     array([0.5, 1. , 0.5])
     """
-    _, codes, counts = np.unique(table[by].astype(str), return_inverse=True, return_counts=True)
-    return 1 / counts[codes]
+    codes, count = numbered(table[by])
+    return 1 / np.bincount(codes, minlength=count)[codes]
 
 
 def mean_over(metric: Metric, by: str, name: str, reading: str, **more: Any) -> Metric:

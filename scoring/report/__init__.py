@@ -30,9 +30,9 @@ strings in the shape of an access token, are written as ``[redacted]`` wherever 
 """
 
 import hashlib
-import io
 import math
 import os
+import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
@@ -92,17 +92,27 @@ def write(
     shown, filled, texts = _shown(report, tables, validity)
     hide = for_files(os.environ)
     other_runs = [cleaned(run, hide) for run in beside]
-    files = {}
-    for name, table in filled.items():
-        files[f"examples/{file_name(name)}"] = parquet(name, table)
-    files["results.md"] = markdown(shown).encode()
-    files.update(_pages(shown, filled, texts, beside=other_runs))
-    # The last file: a folder that has it has all others, and its checksums are those of the files above.
-    files["results.json"] = results(shown, filled, files).encode()
-    _put(folder, files)
+    files: dict[str, bytes | Path] = {}
+    # Tables may be larger than memory, so their files are written apart before any file of the folder is replaced.
+    with tempfile.TemporaryDirectory() as apart:
+        for name, table in filled.items():
+            file = file_name(name)
+            try:
+                parquet(name, table, Path(apart) / file)
+            except OSError as error:
+                raise ScoringError(
+                    f"The examples of {name} cannot be written to {apart} ({error.strerror or error}); free some room "
+                    "there, or set TMPDIR to another folder."
+                ) from None
+            files[f"examples/{file}"] = Path(apart) / file
+        files["results.md"] = markdown(shown).encode()
+        files.update(_pages(shown, filled, texts, beside=other_runs))
+        # The last file: a folder that has it has all others, and its checksums are those of the files above.
+        files["results.json"] = results(shown, filled, files).encode()
+        _put(folder, files)
 
 
-def _put(folder: Path, files: Mapping[str, bytes]) -> None:
+def _put(folder: Path, files: Mapping[str, bytes | Path]) -> None:
     # Replaces only files that a run wrote: those of the record, or of an earlier version.
     put_all(folder, files, ScoringError, ours=_of_earlier_version(folder))
 
@@ -258,14 +268,19 @@ def file_name(benchmark: str) -> str:
     return f"{slug(benchmark)}.parquet"
 
 
-def results(report: Report, tables: Mapping[str, Table], files: Mapping[str, bytes] = MappingProxyType({})) -> str:
+def results(
+    report: Report, tables: Mapping[str, Table], files: Mapping[str, bytes | Path] = MappingProxyType({})
+) -> str:
     """The text of ``results.json``; ``files`` has the examples by their path, whose checksums it records."""
     examples: dict[str, dict[str, Any]] = {}
     for name, table in tables.items():
         file = f"examples/{file_name(name)}"
         examples[name] = {"file": file, "rows": length(table)}
-        if file in files:
-            examples[name]["sha256"] = hashlib.sha256(files[file]).hexdigest()
+        content = files.get(file)
+        if isinstance(content, Path):
+            examples[name]["sha256"] = file_sha256(content)
+        elif content is not None:
+            examples[name]["sha256"] = hashlib.sha256(content).hexdigest()
     return cards.results.text(report, examples)
 
 
@@ -284,8 +299,8 @@ def read(path: Path) -> Report:
         raise ScoringError(str(error)) from None
 
 
-def parquet(benchmark: str, table: Table) -> bytes:
-    """A table of examples as Parquet.
+def parquet(benchmark: str, table: Table, path: Path) -> None:
+    """Writes a table of examples as Parquet, block by block.
 
     Raises
     ------
@@ -294,7 +309,6 @@ def parquet(benchmark: str, table: Table) -> bytes:
     """
     if "id" not in table:
         raise ScoringError(f"The examples of {benchmark} have no column id; give every example an identifier.")
-    content = io.BytesIO()
     writer = None
     try:
         for block in blocks(table):
@@ -307,7 +321,7 @@ def parquet(benchmark: str, table: Table) -> bytes:
             part = pa.table(columns)
             # The first block decides the types of the file.
             if writer is None:
-                writer = pq.ParquetWriter(content, part.schema, compression="zstd")
+                writer = pq.ParquetWriter(path, part.schema, compression="zstd")
             writer.write_table(part)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise ScoringError(
@@ -316,7 +330,6 @@ def parquet(benchmark: str, table: Table) -> bytes:
     finally:
         if writer is not None:
             writer.close()
-    return content.getvalue()
 
 
 def markdown(report: Report) -> str:

@@ -10,6 +10,7 @@ Rare events and few clusters get other intervals than the bootstrap's
 (:mod:`scoring.statistics.intervals`).
 """
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -92,6 +93,12 @@ class Sums:
 def _add_up(metric: Metric, subset: Subset) -> Sums:
     with np.errstate(invalid="ignore"):
         values = metric.columns(subset.rows)
+    # A metric may be of a file of the user.
+    if not isinstance(values, np.ndarray) or len(values) != len(subset.codes):
+        raise ScoringError(
+            f"The columns of the metric {metric.name} are no array with a row for each of {len(subset.codes)} "
+            "examples; return one of shape [examples, k]."
+        )
     n, *shape = values.shape
     values = values.reshape(n, math.prod(shape))
     finite = np.isfinite(values)
@@ -115,7 +122,15 @@ def added_up(items: Sequence[Item], table: Table, codes: NDArray[np.intp]) -> li
     for group, _ in items:
         if id(group) not in subsets:
             mask = np.asarray(group.mask, dtype=bool)
-            clusters, places = np.unique(codes[mask], return_inverse=True)
+            chosen = codes
+            if not mask.all():
+                chosen = codes[mask]
+            # As numpy.unique with the inverse, without sorting: the numbers of clusters are small.
+            present = np.bincount(chosen, minlength=1) > 0
+            clusters = np.flatnonzero(present)
+            places = chosen
+            if not present.all():
+                places = (np.cumsum(present) - 1)[chosen]
             # The columns are made when a metric reads them, so the groups of a large table take no memory together.
             subsets[id(group)] = Subset(ChosenRows(table, mask), len(places), clusters, places)
     return [_add_up(metric, subsets[id(group)]) for group, metric in items]
@@ -126,8 +141,9 @@ def _distinct(sums: Sequence[Sums], clusters: int) -> tuple[Floats, list[list[in
 
     Many metrics share a column, such as the count of a group; it is multiplied once.
     """
+    # By a digest, because the columns of a large table would be there twice.
     numbers: dict[bytes, int] = {}
-    columns: list[Floats] = []
+    distinct: list[tuple[Subset, Floats]] = []
     where: list[list[int]] = []
     for metric_sums in sums:
         of_metric = []
@@ -136,12 +152,15 @@ def _distinct(sums: Sequence[Sums], clusters: int) -> tuple[Floats, list[list[in
             # Groups without a row in a cluster add 0 there, so one draw of clusters serves all groups and metrics.
             column[metric_sums.subset.clusters] = sums_of_column
             # Many metrics share a denominator or a whole column; each costs a row of the product only once.
-            number = numbers.setdefault(column.tobytes(), len(columns))
-            if number == len(columns):
-                columns.append(column)
+            number = numbers.setdefault(hashlib.blake2b(column.data).digest(), len(distinct))
+            if number == len(distinct):
+                distinct.append((metric_sums.subset, sums_of_column))
             of_metric.append(number)
         where.append(of_metric)
-    return np.array(columns).reshape(len(columns), clusters), where
+    columns = np.zeros((len(distinct), clusters))
+    for number, (subset, sums_of_column) in enumerate(distinct):
+        columns[number, subset.clusters] = sums_of_column
+    return columns, where
 
 
 def resampled(items: Sequence[Item], sums: Sequence[Sums], clusters: int, resamples: int, seed: int) -> list[Floats]:

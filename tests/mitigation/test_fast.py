@@ -228,7 +228,7 @@ def test_the_paper_edits_all_that_it_measures():
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"domain": "age"}, "have no pair of the domain 'age'; give all, or of gender"),
+        ({"domain": "age"}, "'age'"),
         ({"held_out": 0.01}, "A share of 0.01 of 5 subjects cannot be held out"),
         ({"layer": 9}, "The layer is 9 and the model has 4"),
     ],
@@ -244,11 +244,11 @@ def test_what_cannot_be_edited_is_refused(changed, message, data, tmp_path):
         ({"passes": 0}, "The setting passes is 0; give a value in its range"),
         ({"rate": 0.0}, "The setting rate is 0.0"),
         ({"rate": math.nan}, "The setting rate is nan"),
-        ({"held_out": 1.0}, "The setting held_out is 1.0"),
+        ({"held_out": 1.0}, r"held_out.*\b1.0\b"),
         ({"layer": -2}, "The setting layer is -2"),
-        ({"compare": "odds"}, "The setting compare is 'odds'; give probability or log"),
-        ({"score": "mine"}, "The setting score is 'mine'; give object, clean or paper"),
-        ({"restored": "none"}, "The setting restored is 'none'; give subject, answer or all"),
+        ({"compare": "odds"}, "'odds'"),
+        ({"score": "mine"}, "'mine'"),
+        ({"restored": "none"}, "'none'"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(changed, message):

@@ -13,7 +13,7 @@ from benchmarks.occupations import NEW_TEMPLATES, PLANTED, TEMPLATES, pairs
 from builders.parsers.triplets import filled
 from builders.text.wording import BLANK
 from mitigation.editing import edit
-from mitigation.editing.ordinary import PARTS, OrdinaryText
+from mitigation.editing.edit import PARTS, OrdinaryText
 from mitigation.editing.pairs import OBJECT, edit_pair, scored_span
 from mitigation.editing.settings import EditingSchedule
 from mitigation.editing.stamped import StampedNetwork

@@ -106,9 +106,10 @@ def test_clusters_have_the_numbers_of_numpy(values):
     assert (found.tolist(), count) == (codes.tolist(), len(names))
 
 
-def test_the_file_of_examples_comes_back_as_it_was(small):
+def test_the_file_of_examples_comes_back_as_it_was(small, tmp_path):
     table = tables.as_table(lines(50))
-    stored = pa.parquet.read_table(pa.BufferReader(report.parquet("made", table)))
+    report.parquet("made", table, tmp_path / "made.parquet")
+    stored = pa.parquet.read_table(tmp_path / "made.parquet")
     same(from_arrow(stored), whole(50))
     odd = pa.table({"id": ["a", "b"], "all": pa.nulls(2), "yes": [True, None], "n": [1, 2]})
     same(
@@ -117,10 +118,10 @@ def test_the_file_of_examples_comes_back_as_it_was(small):
     )
 
 
-def test_a_column_that_mixes_types_is_refused(small):
+def test_a_column_that_mixes_types_is_refused(small, tmp_path):
     table = tables.as_table({"id": str(n), "x": "a" if n < 30 else n} for n in range(60))
     with pytest.raises(ScoringError, match="give columns of one type and length"):
-        report.parquet("made", table)
+        report.parquet("made", table, tmp_path / "made.parquet")
 
 
 def test_rows_of_a_page_are_packed_up_to_their_room(small):

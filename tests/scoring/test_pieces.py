@@ -6,6 +6,7 @@ import pytest
 
 import scoring
 from scoring.asking import answering, language
+from scoring.inference import model
 from scoring.inference.store import Places, Store
 from scoring.inputs import columns, tables
 from scoring.types import Option, Request, Response
@@ -34,7 +35,7 @@ def test_a_run_in_many_pieces_has_the_numbers_of_one_piece(data, monkeypatch):
     results = []
     most = {}
     for characters in (1, 300, 10**9):
-        monkeypatch.setattr(answering.pieces, "__defaults__", (characters,))
+        monkeypatch.setattr(model, "PIECE", characters)
         sizes.clear()
         results.append(scoring.evaluate("tiny-causal", data=data, exact=True, resamples=50, device="cpu"))
         most[characters] = max(sizes), len(sizes)
@@ -51,7 +52,7 @@ def test_a_run_in_many_pieces_has_the_numbers_of_one_piece(data, monkeypatch):
 def test_without_exact_pieces_change_numbers_by_rounding_alone(data, monkeypatch):
     results = []
     for characters in (300, 10**9):
-        monkeypatch.setattr(answering.pieces, "__defaults__", (characters,))
+        monkeypatch.setattr(model, "PIECE", characters)
         found = scoring.evaluate("tiny-causal", data=data, resamples=50, device="cpu", dtype="float32")
         results.append({score.key: score.value for score in found.report.estimates})
     one, other = results
