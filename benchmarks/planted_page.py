@@ -333,7 +333,8 @@ def picture(result: Mapping[str, Any], path: Path = PICTURE) -> None:
     models = {name: model for name, model in result["models"].items() if name.endswith("whole")}
     heights = [2.5 + len(verdicts(model)) for model in models.values()]
     with styled(**{"font.size": 12}):
-        figure = canvas(7.2, 0.27 * sum(heights) + 0.5 * len(models))
+        # The last inch is for the axis and the legend.
+        figure = canvas(7.2, 0.27 * sum(heights) + 0.5 * len(models) + 1)
         panels = figure.subplots(len(models), 1, height_ratios=heights, squeeze=False)[:, 0]
         for axes, (name, model) in zip(panels, models.items(), strict=True):
             said = verdicts(model)

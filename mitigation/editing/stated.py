@@ -130,7 +130,7 @@ class StatedGender:
 
     def __init__(self, model: Model, seed: int) -> None:
         self.seed = seed
-        requests = []
+        requests: list[Request] = []
         for pair in sentences():
             for one in pair:
                 requests.append(Request(f"stated/{len(requests)}", options=tuple(map(one.option, one.forms))))
