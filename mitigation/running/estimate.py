@@ -291,8 +291,8 @@ def batch_of(settings: Any, kind: str, *, trains: bool) -> Batch:
     if trains:
         by_kind = 512 if kind == "masked" else 256
     pairs = getattr(settings, "batch", 0)
-    # With a divergence on ordinary text a step has a text for each pair.
-    of_pair = OF_PAIR + bool(getattr(settings, "gamma", 0))
+    # What is kept of ordinary text and of stated gender has as many sentences each as a step has pairs.
+    of_pair = OF_PAIR + bool(getattr(settings, "gamma", 0)) + bool(getattr(settings, "delta", 0))
     rows = pairs * of_pair or getattr(settings, "batch_size", 0) or by_kind
     at_once = min(rows, getattr(settings, "at_once", rows))
     # A length is a row that is filled; the other limit is rarely reached by a sentence.

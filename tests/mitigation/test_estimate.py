@@ -299,6 +299,8 @@ def test_time_of_passes_over_pairs_is_known_with_built_data(name, tmp_path):
     settings = replace(recipe.profiles["clean"], sets="weat", domain="gender", batch=4, passes=3, held_out=0.2)
     rows = [{"config": "weat", "domain": domain, "subject": f"{n}"} for domain in ("gender", "race") for n in range(20)]
     data = SimpleNamespace(load=lambda *_: SimpleNamespace(rows=rows))
-    assert estimate(recipe, settings, options, "none", data).steps == 3 * 4  # 16 of 20 pairs, 4 a batch
+    # 16 of 20 pairs, 4 a batch; a stamp has trials of six passes in three blocks before.
+    passes = {"fine_tuning": 3, "fast": 3 + 3 * 6}[name]
+    assert estimate(recipe, settings, options, "none", data).steps == passes * 4
     assert estimate(recipe, settings, options, "none").steps == 0
     assert estimate(recipe, settings, options, "none", TrainingData(str(tmp_path / "nothing"))).steps == 0
