@@ -112,6 +112,6 @@ def mean_distance(scores):
     [3.33, -4.26, 10.92]
     """
     distances = np.abs(np.array(scores) - 50)
-    half = stdtrit(len(distances) - 1, 0.975) * distances.std(ddof=1) / math.sqrt(len(distances))
-    mean = distances.mean()
+    half = float(stdtrit(len(distances) - 1, 0.975) * distances.std(ddof=1)) / math.sqrt(len(distances))
+    mean = float(distances.mean())
     return mean, mean - half, mean + half

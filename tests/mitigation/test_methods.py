@@ -195,6 +195,6 @@ def test_a_finished_method_is_of_the_same_settings_model_and_data_and_scored(tmp
     ):
         shutil.copytree(tmp_path / "made", tmp_path / name)
         write_facts(tmp_path / name, facts)
-        assert methods.finished(recipe, settings, model, rows, tmp_path / name) is expected
-    assert not methods.finished(recipe, replace(settings, steps=2), model, rows, tmp_path / "same")
-    assert not methods.finished(recipe, settings, model, rows, tmp_path / "nowhere")
+        assert running.finished(recipe, settings, model, rows, tmp_path / name) is expected
+    assert not running.finished(recipe, replace(settings, steps=2), model, rows, tmp_path / "same")
+    assert not running.finished(recipe, settings, model, rows, tmp_path / "nowhere")
