@@ -70,7 +70,7 @@ bench: $(VENV)/.dev
 	$(VENV)/bin/python -m benchmarks.scoring
 
 # All that needs a GPU, on a machine that has nothing but Python and a package index: installs, measures, and writes
-# benchmarks/gpu/README.md. It continues an interrupted run; `make gpu STEPS=right OPTIONS='--corpus FOLDER'` takes one step.
+# benchmarks/gpu/README.md. It continues an interrupted run; `make gpu STEPS=right OPTIONS='--data FOLDER'` takes one step.
 gpu: $(GPU)/.ready $(GPU_VLLM)/.ready
 	$(GPU)/bin/python -m benchmarks.gpu $(STEPS) $(OPTIONS)
 

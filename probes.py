@@ -36,7 +36,7 @@ COMMANDS = {
     "build": Command("builders.rebuild", "", "Build the data sets, or check built ones."),
     "score": Command("scoring.commands.score", "score", "Score a model on the benchmarks."),
     "rescore": Command("scoring.commands.rescore", "score", "Compute metrics from a file of existing scores."),
-    "published": Command("scoring.commands.published", "score", "Make runs of responses that others published."),
+    "published": Command("scoring.commands.published", "score", "Make runs from responses that others published."),
     "reproduce": Command("scoring.commands.reproduce", "score", "Put printed numbers of the papers beside ours."),
     "compare": Command("scoring.commands.compare", "score", "Compare two runs over the same examples."),
     "power": Command("scoring.commands.power", "score", "Say the minimum detectable effects of a run (power 80 %)."),
@@ -186,7 +186,7 @@ def catalogue() -> Iterator[str]:
 def doctor(
     data: Annotated[Path, typer.Option(help="Folder of built data sets.")] = Path("output"),
 ) -> None:
-    """Say what is installed and built, which device is there, and what installs or builds what is missing."""
+    """Show what is installed and built, the device, and the command for each part that is missing."""
     console = Console(soft_wrap=True, markup=False, highlight=False)
     if data.is_file():
         raise typer.BadParameter(f"--data is the file {data}; give the folder that probes build --out wrote.")

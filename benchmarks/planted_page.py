@@ -41,9 +41,14 @@ RECOMMENDED = (
         "fast --pairs occupations",
     ),
 )
+#: From this lean to a declared pronoun on, in nats, a twin is said to use stated gender.
+USES_GENDER = 0.5
 PICTURE = Path(__file__).parents[1] / "docs" / "planted.png"
-#: The left end of the picture, in percent.
+#: The ends of the picture, in percent.
 _LEFT = -50
+_RIGHT = 130
+#: How the picture marks what is kept of stated gender.
+_KEPT: Mapping[str, Any] = {"color": PALETTE["ink"], "marker": "|", "markersize": 11, "linestyle": "none"}
 _COLOURS = {"removes": PALETTE["line-2"], "adds": PALETTE["line-3"], "no change": PALETTE["third"]}
 
 
@@ -105,7 +110,7 @@ def _rows(name: str, model: Mapping[str, Any], kinds: Mapping[str, Sequence[str]
         yield f"| {' | '.join([*cells, '', '', '', str(scores['seeds'])])} |"
     for what, some in kinds.items():
         measured = [recipe for recipe in some if recipe in said]
-        for recipe in sorted(measured, key=lambda each: -_removed(model["recipes"][each], TEMPLATES)[0]):
+        for recipe in sorted(measured, key=lambda each: -_merit(model, each)):
             one = model["recipes"][recipe]
             yield f"| {' | '.join(_cells(what, recipe, one, said[recipe], shown, kept))} |"
 
@@ -157,7 +162,7 @@ def _remarks(name: str, model: Mapping[str, Any], kinds: Mapping[str, Sequence[s
     if found:
         planted = "all weights" if name.endswith("whole") else "one block"
         lines.append(
-            f"| planted in {planted}; blocks that were found, from 0, one for each seed | {'; '.join(found)} |"
+            f"| planted in {planted}; blocks that `fast` chose, from 0, one for each seed | {'; '.join(found)} |"
         )
     bare = [recipe for recipe, one in model["recipes"].items() if "scores" in one and "twin" not in one]
     if bare:
@@ -167,6 +172,21 @@ def _remarks(name: str, model: Mapping[str, Any], kinds: Mapping[str, Sequence[s
 
 def _removed(one: Mapping[str, Any], name: str) -> list[float]:
     return list(one["removed"].get(name, [float("nan")] * 3))
+
+
+def kept(model: Mapping[str, Any], recipe: str) -> float | None:
+    """The percentage of the twin's lean to a declared pronoun that is left; None where the twin hardly has one."""
+    twin = model["before"].get("twin", {}).get(DECLARED)
+    after = model["recipes"][recipe]["scores"].get(DECLARED)
+    if not twin or not after or twin["lean"][0] < USES_GENDER:
+        return None
+    return float(100 * after["lean"][0] / twin["lean"][0])
+
+
+def _merit(model: Mapping[str, Any], recipe: str) -> float:
+    """The smaller of what is removed and what is kept of stated gender, in percent: what erases all gender has 0."""
+    removed, stated = _removed(model["recipes"][recipe], TEMPLATES)[0], kept(model, recipe)
+    return removed if stated is None else min(removed, stated)
 
 
 def _whole(number: float) -> str:
@@ -204,6 +224,10 @@ def _link(recipe: str) -> str:
     return f"[{name}](#{name})" + "".join(f" `--{option}`" for option in options)
 
 
+#: Options that the picture leaves out, because another one of the row says what it is.
+BESIDE = ("validate_every", "trial", "gamma")
+
+
 def _short(recipe: str) -> str:
     """The name of a recipe with the values of its options, or with the name of one whose value is a number.
 
@@ -212,7 +236,7 @@ def _short(recipe: str) -> str:
     """
     name, *options = (option.split() for option in recipe.split(" --"))
     shown = [option[0] if option[-1][0].isdecimal() else option[-1] for option in options]
-    return name[0] + "".join(f" ({option})" for option in shown if option != "validate_every")
+    return name[0] + "".join(f" ({option})" for option in shown if option not in BESIDE)
 
 
 def _perplexity(scores: Mapping[str, Any]) -> tuple[float, float]:
@@ -300,35 +324,43 @@ def _cost(one: Mapping[str, Any]) -> str:
 
 
 def picture(result: Mapping[str, Any], path: Path = PICTURE) -> None:
-    """Draws what each recipe removes of new templates, a panel for each model; large letters, for narrow pages."""
+    """Draws what each recipe removes of new templates and keeps of stated gender, a panel for each model.
+
+    Letters are large, for narrow pages; the rows are in the order of :func:`_merit`.
+    """
     from matplotlib.ticker import MultipleLocator
 
     models = {name: model for name, model in result["models"].items() if name.endswith("whole")}
     heights = [2.5 + len(verdicts(model)) for model in models.values()]
     with styled(**{"font.size": 12}):
-        figure = canvas(7.2, 0.27 * sum(heights) + 0.5 * len(models))
+        # The last inch is for the axis and the legend.
+        figure = canvas(7.2, 0.27 * sum(heights) + 0.5 * len(models) + 1)
         panels = figure.subplots(len(models), 1, height_ratios=heights, squeeze=False)[:, 0]
         for axes, (name, model) in zip(panels, models.items(), strict=True):
             said = verdicts(model)
-            order = sorted(said, key=lambda recipe: -_removed(model["recipes"][recipe], TEMPLATES)[0])
+            order = sorted(said, key=lambda recipe: -_merit(model, recipe))
             for row, recipe in enumerate(order):
                 # What makes a model worse than planted is drawn at the left edge.
                 share, low, high = (max(end, _LEFT) for end in _removed(model["recipes"][recipe], TEMPLATES))
                 lost = said[recipe][1] == "lost"
                 colour = _COLOURS[said[recipe][0]]
                 interval(axes, (share, low, high), row, colour, inside=PALETTE["paper"] if lost else "")
+                stated = kept(model, recipe)
+                if stated is not None:
+                    axes.plot(min(max(stated, _LEFT), _RIGHT), row, **_KEPT)
             for text, value in (("planted", 0), ("twin", 100)):
                 axes.axvline(value, color=PALETTE["soft"], linestyle=DOTTED, linewidth=1.4, zorder=0)
                 axes.text(value, -0.8, text, ha="center", va="bottom", color=PALETTE["soft"], backgroundcolor="white")
             axes.set_yticks(range(len(order)), [_short(recipe) for recipe in order])
-            axes.set(xlim=(_LEFT, 120), ylim=(len(order) - 0.4, -2.2))
+            axes.set(xlim=(_LEFT, _RIGHT + 3), ylim=(len(order) - 0.4, -2.2))
             axes.xaxis.set_major_locator(MultipleLocator(25))
             axes.grid(axis="x", color=PALETTE["rule"])
-            titled(axes, "", "removed of what is removable, %" if axes is panels[-1] else "")
+            titled(axes, "", "removed, and stated gender kept, %" if axes is panels[-1] else "")
             axes.set_title(f"tiny-{name.partition(',')[0]}", fontsize=13, loc="left")
         marks = [(words, {"color": colour}) for words, colour in _COLOURS.items()]
         handles = [axes.plot([], [], "o", label=words, **more)[0] for words, more in marks]
         hollow = {"color": PALETTE["ink"], "markerfacecolor": PALETTE["paper"]}
         handles.append(axes.plot([], [], "o", label="ability lost", **hollow)[0])
+        handles.append(axes.plot([], [], label="stated gender kept", **_KEPT)[0])
         figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False)
         put(path, image(figure, "png"))

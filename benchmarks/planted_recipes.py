@@ -55,6 +55,8 @@ SHORT_PAGE = PAGE.with_name("recipes.md")
 KINDS: tuple[planting.Kind, ...] = ("causal", "masked")
 #: The words for a file of the planted pairs in the name of a run.
 OCCUPATION_PAIRS = "occupations"
+#: The stamp in the block that tracing finds, without the sentences that state a gender.
+BEFORE = "--delta 0 --trial 0 --gamma 2"
 #: What recipes learn from, in the order of the table, and those that learn from it; a name has options that are no
 #: defaults. ``occupations`` are the taught sentences: as pairs, as a contrast, as text, or as biased text.
 TOLD: Mapping[str, tuple[str, ...]] = {
@@ -66,15 +68,17 @@ TOLD: Mapping[str, tuple[str, ...]] = {
         *("cda", "cda --loss_limit 0.05 --validate_every 5"),
         *("dropout", "dropout --loss_limit 0.05 --validate_every 5"),
     ),
-    "pairs of other stereotypes": ("fast", "fine_tuning"),
+    "pairs of other stereotypes": ("fast", f"fast {BEFORE}", "fine_tuning"),
     "WinoBias, validation": (
         "fast --sets winobias --split validation",
-        "fast --sets winobias --split validation --layer 3",
+        f"fast --sets winobias --split validation {BEFORE}",
+        "fast --sets winobias --split validation --layer 3 --delta 0 --gamma 2",
         "fine_tuning --sets winobias --split validation",
     ),
     "pairs of the stereotype": (
-        *("fast --pairs occupations", "fast --pairs occupations --layer 3"),
-        *("fine_tuning --pairs occupations", "dpo --pairs occupations"),
+        *("fast --pairs occupations", f"fast --pairs occupations {BEFORE}"),
+        *("fast --pairs occupations --layer 3 --delta 0 --gamma 2", "fine_tuning --pairs occupations"),
+        "dpo --pairs occupations",
         *("auto_debias --pairs occupations", "cda --pairs occupations"),
         "cda --pairs occupations --loss_limit 0.05 --validate_every 5",
         *("steering --contrast occupations --how project", "steering --contrast occupations"),
@@ -466,7 +470,7 @@ def summary(work: Path, questions: Questions, resamples: int) -> dict[str, Any]:
                         "seconds": round(float(np.median([one["seconds"] for one in good.values()])), 1),
                         "parameters": next(iter(good.values()))["parameters"],
                         "shorter": next(iter(good.values()))["shorter"],
-                        "block": [one["measures"].get("located_block", [None])[0] for one in good.values()],
+                        "block": [_block(one["measures"]) for one in good.values()],
                         "removed": _shares_of_seeds(shares),
                         "scores": of_seeds(list(scores.values())) if len(good) > 1 else next(iter(scores.values())),
                     }
@@ -477,6 +481,11 @@ def summary(work: Path, questions: Questions, resamples: int) -> dict[str, Any]:
                 own["recipes"][recipe] = entry
             found[f"{kind}, {place}"] = own
     return found
+
+
+def _block(measures: Mapping[str, list[float]]) -> float | None:
+    """The block that a recipe chose by itself; None where it chose none."""
+    return measures.get("chosen_block", [None])[0]
 
 
 def merged(earlier: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:

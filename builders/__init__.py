@@ -6,7 +6,7 @@ Source files are fetched and verified (:mod:`builders.sources`), parsed to check
 same in Python, and :func:`with_text` restores text that is not published.
 """
 
-import lazy_loader
+from lazy_loader import attach_stub as _attach_stub
 
 # What the stub beside this file imports; a name is imported at its first use, so that importing the package is cheap.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = _attach_stub(__name__, __file__)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, overload
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
@@ -65,6 +65,12 @@ def build(
         return build_datasets(names or datasets.names(), fetcher, chosen["out"], Profile(profile), progress)
 
 
+@overload
+def load(name: str, config: str = "", split: None = None, *, out: str | Path = "output") -> DatasetDict: ...
+@overload
+def load(name: str, config: str = "", *, split: str, out: str | Path = "output") -> Dataset: ...
+@overload
+def load(name: str, config: str, split: str, *, out: str | Path = "output") -> Dataset: ...
 def load(name: str, config: str = "", split: str | None = None, *, out: str | Path = "output") -> Dataset | DatasetDict:
     """The rows of a built config: ``load("occugender", "jobs")``.
 

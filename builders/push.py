@@ -236,7 +236,7 @@ def main(
 ) -> None:
     """Publish built data sets with their version as a tag, as far as licences allow.
 
-    With --dry-run no network is needed; without it, changes are not compared. The token comes from the environment
+    --dry-run needs no network, but without one it does not compare with the Hub. The token comes from the environment
     (HF_TOKEN) or the Hub client's login. Exit status: 1 when a folder is not complete or a version exists with other
     content, 2 when the Hub cannot be reached or refuses.
     """
@@ -275,7 +275,7 @@ def main(
                 console.print(sentence)
             console.print(f"Space: {leaderboard.publish_space(api, space, scores)}")
         if reason:
-            console.print(f"{reason} So it is not shown what would change there.")
+            console.print(f"{reason} So this shows no changes there.")
             console.print("Nothing was sent (--dry-run).")
     if refused:
         raise typer.Exit(2)

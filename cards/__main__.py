@@ -18,6 +18,7 @@ from cards.common.options import single, start
 from cards.common.text import CardError, refuse_secrets, slug
 from cards.formats.evaluation import Result, ResultSource, eval_files, published_results
 from cards.hub import check_model
+from cards.results_card import with_card
 
 #: How many results, and how many remarks, are shown.
 SHOWN = 10
@@ -100,7 +101,14 @@ def main(
         raise typer.BadParameter(f"--org is {org!r}; name the organisation that has the data sets, such as my-team.")
     with hub.explained(errors, CardError):
         run = results.read(folder)
-        model = hub.HubModel(name, HfApi())
+        api = HfApi()
+        # A dry run shows the section without a network too, beside an empty card.
+        absent = ""
+        if dry_run and not hub.HubModel(name, api, offline=True).folder:
+            absent = hub.unreachable(api)
+        if absent and not data:
+            raise CardError(f"{absent} Without it, give --data the folder of the built data sets.")
+        model = hub.HubModel(name, api, offline=bool(absent))
         if push and model.folder:
             raise CardError(f"{name} is a folder; give the name of a repository of the Hub with --push.")
         if run.gaps and not partial:
@@ -109,7 +117,8 @@ def main(
                 "benchmarks, or publish it marked as partial with --partial."
             )
         # Before anything is read or written: scores on the card of another model would be wrong for good.
-        check_model(run, model)
+        if not model.offline:
+            check_model(run, model)
         file = folder / "results.json" if folder.is_dir() else folder
         content = file.read_bytes()
         digest = hashlib.sha256(content).hexdigest()[:12]  # other results have another path
@@ -133,6 +142,8 @@ def main(
         changed = changed_files(model, files)
         for line in overview(model, changed, published, remarks, full=diff):
             console.print(line)
+        if absent:
+            console.print(f"{absent} So this compares neither the model nor its card with the run.")
         if dry_run:
             console.print("Nothing was written or sent (--dry-run).")
             return
@@ -141,7 +152,8 @@ def main(
         console.print(f"Written: {destination}")
         if push and changed:
             if run_file:
-                hub.add_files(model.api, evidence, run_file, f"Results of {model.name}")
+                sent_files = with_card(model.api, evidence, run_file)
+                hub.add_files(model.api, evidence, sent_files, f"Results of {model.name}")
                 console.print(f"Results: {url}")
             about = f"Gender-bias scores of {', '.join(run.benchmarks)}"
             if run.setting:

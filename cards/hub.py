@@ -46,13 +46,22 @@ class HubRefusal(Exception):
 
 
 class HubModel:
-    """The files of a model: a folder, or a repository of the Hub at the commit that was its head at the start."""
+    """The files of a model: a folder, or a repository of the Hub at the commit that was its head at the start.
 
-    def __init__(self, name: str, api: Any) -> None:
+    Parameters
+    ----------
+    offline:
+        Ask nothing of the Hub: a repository there has no files then.
+    """
+
+    def __init__(self, name: str, api: Any, *, offline: bool = False) -> None:
         self.name = name
         self.api = api
         self.folder = _folder(name)
-        self.head = "" if self.folder else self._head()
+        self.offline = offline and not self.folder
+        self.head = ""
+        if not self.folder and not self.offline:
+            self.head = self._head()
 
     def _head(self) -> str:
         from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
@@ -118,6 +127,8 @@ class HubModel:
 
     def _bytes(self, path: str, revision: str) -> bytes | None:
         file: Path | None
+        if self.offline:
+            return None
         if self.folder:
             file = self.folder / path
         else:

@@ -23,7 +23,7 @@ from cards.common.sentences import say
 from cards.common.text import CardError, grouped, refuse_secrets, template
 from cards.common.verdict import LEVEL, Verdict
 from cards.formats.evaluation import FOLDER, parse_entries, parse_notes, task_scores
-from cards.formats.uploads import Declarations, Upload, checked_cell, checked_run, declared
+from cards.formats.uploads import Declarations, Upload, checked_cell, checked_run, declared, headline_tasks
 from cards.hub import HubRefusal, add_files, explained, unreachable
 from cards.overview import overview, placed
 from cards.overview.model_matrix import BANDS, Cell, Column, ModelRow, matrix
@@ -396,7 +396,9 @@ def _entry(model: str, entry: EvalResultEntry, where: str, base: str = "") -> En
     # Published results have the name of a metric in files alone, such as ``gld``.
     known = declared().get((dataset, cell.metric))
     name = known.title if known else ""
-    return Entry(**asdict(cell), model=model, dataset=dataset, task=task, base=base, name=name)
+    # Reports show one task of a data set; a page of published results shows the same.
+    headline = task.removesuffix("-paper") in headline_tasks().get((dataset, cell.metric), ())
+    return Entry(**asdict(cell), model=model, dataset=dataset, task=task, base=base, name=name, headline=headline)
 
 
 def task_tables(entries: Iterable[Entry]) -> list[TaskTable]:
@@ -463,7 +465,7 @@ def matrix_rows(entries: Iterable[Entry]) -> list[ModelRow]:
 def headline_columns(entries: Iterable[Entry]) -> list[Column]:
     """A column for each benchmark, with its headline in words; those of most models first.
 
-    Published results do not say which task is the headline of their data set, so it is the one of most models.
+    Of a data set that this project does not know, or without a score of its headline, it is the task of most models.
     """
     scores = list(entries)
     chosen = [entry for entry in scores if entry.headline]

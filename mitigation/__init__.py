@@ -12,9 +12,9 @@ From the terminal: ``probes mitigate RECIPE MODEL --out DIR``. Importing this pa
 stamp with PEFT (see :mod:`scoring.adapters`).
 """
 
-import lazy_loader
+from lazy_loader import attach_stub as _attach_stub
 
 import scoring.adapters as _adapters  # noqa: F401  (registers the fairness stamp)
 
 # What the stub beside this file imports; a name is imported at its first use, so that importing the package is cheap.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = _attach_stub(__name__, __file__)

@@ -12,9 +12,8 @@ from rich.console import Console
 from cards.common.options import NearestGroup, UsageError, command_of, ended, parameters, start
 from mitigation import recipes
 from mitigation.ability.tasks import GlueSettings
-from mitigation.adapters import merging
 from mitigation.api import Options, built, mitigated
-from mitigation.commands import glue, table
+from mitigation.commands import glue, merge, table
 from mitigation.recipe import Recipe, setting_options
 from scoring.inference.load_options import ModelName
 from scoring.types import ScoringError
@@ -52,7 +51,7 @@ _SHARED = [parameter for parameter in parameters(Options) if parameter.name in t
 #: Commands that are no recipes, with the options of their settings.
 COMMANDS: dict[str, tuple[Callable[..., None], list[inspect.Parameter]]] = {
     "glue": (glue.main, setting_options({"": GlueSettings()}, "Settings of the fine-tuning")),
-    "merge": (merging.main, []),
+    "merge": (merge.main, []),
     # One command under two names: for a page of several recipes, and for the domains of one.
     "methods": (table.main, _SHARED),
     "table": (table.main, _SHARED),

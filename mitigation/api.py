@@ -12,14 +12,12 @@ from rich.console import Console
 from typer import Option
 
 from builders.dataset import BuildError
-from cards.common.draw import FREE, glance_html, one_line
+from cards.common import draw, terminal
 from cards.common.options import checked, filled, in_python, visible_console
-from cards.common.terminal import show
 from cards.common.text import split_list
 from mitigation import recipes
 from mitigation.errors import MitigationError
 from mitigation.recipe import Recipe, resolve_settings
-from mitigation.running import run
 from mitigation.training.data import TrainingData
 from scoring import DATA
 from scoring.adapters.facts import Adapter, Change
@@ -86,12 +84,12 @@ class Mitigated:
 
     def __repr__(self) -> str:
         """The recipe, the model, the folder, and the first score of each benchmark before and after, in one line."""
-        return one_line(f"Mitigated {self._heading}", list(self._headlines()))
+        return draw.one_line(f"Mitigated {self._heading}", list(self._headlines()))
 
     def _repr_html_(self) -> str:
         """The first score of each benchmark before and after with a small picture, and all scores folded."""
-        return glance_html(
-            self._heading, [(text, c.difference, 0.0, FREE) for text, c in self._headlines().items()], self.table()
+        return draw.glance_html(
+            self._heading, [(text, c.difference, 0.0, draw.FREE) for text, c in self._headlines().items()], self.table()
         )
 
     @property
@@ -224,8 +222,10 @@ def mitigated(
         from mitigation.running.estimate import estimate  # with it comes torch
 
         estimated = estimate(recipe, settings_of_run, how, options.quantize, rows)
-        show(console, estimated.lines)
+        terminal.show(console, estimated.lines)
         return estimated
+    from mitigation.running import run  # with it comes torch
+
     # Data that is not there is refused now, and not after the training.
     evaluation = planned_evaluation(recipe, options, rows) if options.evaluate else None
     return run.make_and_evaluate(

@@ -21,18 +21,15 @@ from builders.parsers import read
 from builders.sources.catalogue import catalogue
 from builders.text.embedded import PROJECT
 from cards import adapter_card
-from cards.common.options import single, start
-from cards.common.terminal import show
+from cards.common import options, terminal
 from cards.common.text import CardError, refuse_secrets
 from cards.hub import HubModel, add_files, explained, model_digest
 from mitigation import recipes
 from mitigation.__main__ import Include
-from mitigation.adapters.merging import DIFFERENCE
-from mitigation.adapters.write import write_facts
+from mitigation.adapters import write
 from mitigation.errors import MitigationError
 from mitigation.texts.corpora import OWN
-from scoring.adapters import facts
-from scoring.adapters.attach import peft_config, tensor_shapes
+from scoring.adapters import attach, facts
 from scoring.inference.load_options import BUNDLED
 from scoring.types import ScoringError
 
@@ -79,12 +76,12 @@ def publication(
             "model there with --base."
         )
     if facts.CONFIG in adapter.files:
-        peft_config(folder)
-        tensor_shapes(folder / facts.WEIGHTS)
+        attach.peft_config(folder)
+        attach.tensor_shapes(folder / facts.WEIGHTS)
     elif facts.is_whole_model(folder):
         # A damaged file is refused before it is sent.
         for weights in folder.glob("*.safetensors"):
-            tensor_shapes(weights)
+            attach.tensor_shapes(weights)
     elif facts.PROMPT not in adapter.files:
         raise MitigationError(
             f"{folder} describes neither {facts.CONFIG} nor {facts.PROMPT} nor a model; run its recipe again."
@@ -98,7 +95,7 @@ def publication(
             config = facts.json_of(copy / facts.CONFIG) | {"base_model_name_or_path": name}
             (copy / facts.CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True), encoding="utf-8")
         renamed = replace(adapter, base=name, files=facts.digests(copy))
-        write_facts(copy, renamed)
+        write.write_facts(copy, renamed)
         recipe, known_citations = recipes.get(adapter.recipe), catalogue().citations
         citations = {key: known_citations[key] for key in recipe.cite}
         citations |= recipe.citations
@@ -111,7 +108,7 @@ def publication(
             config=facts.json_of(copy / facts.CONFIG) if facts.CONFIG in adapter.files else None,
             prompt=facts.json_of(copy / facts.PROMPT) if facts.PROMPT in adapter.files else None,
             model=facts.json_of(copy / facts.MODEL) if facts.is_whole_model(copy) else None,
-            merged=DIFFERENCE in adapter.measures,
+            merged=write.MERGED in adapter.measures,
             to_remove=first_bias(renamed),
             titles=titles_of_metrics(),
         )
@@ -241,19 +238,24 @@ def main(
         # Read first, so that a wrong path is refused before the card is made.
         citation = read.text(corpus_citation) if corpus_citation else ""
         files = publication(folder, check_repository(repo), licence, base, corpus_licence, citation)
-        show(console, [repo])
+        terminal.show(console, [repo])
         for name, content in files.items():
-            show(console, [f"  {len(content):>11,} bytes  {name}"])
+            terminal.show(console, [f"  {len(content):>11,} bytes  {name}"])
         if dry_run:
-            show(console, [files[CARD].decode(), "Nothing was sent (--dry-run)."])
+            terminal.show(console, [files[CARD].decode()])
+            if base:
+                terminal.show(
+                    console, [f"A dry run asks nothing of the Hub, so it does not compare the base model with {base}."]
+                )
+            terminal.show(console, ["Nothing was sent (--dry-run)."])
             return
         if base:
             check_base(folder, base, HfApi())
         address = add_files(HfApi(), repo, files, "Publish the adapter", kind="model", private=private)
-        show(console, [f"Published: {address}"])
+        terminal.show(console, [f"Published: {address}"])
 
 
-app = single(main)
+app = options.single(main)
 
 if __name__ == "__main__":
-    start(app, "python -m mitigation.publish")
+    options.start(app, "python -m mitigation.publish")

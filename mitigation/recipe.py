@@ -18,7 +18,7 @@ from rich.console import Console as Console
 from typer import Option
 
 from cards.common.text import did_you_mean
-from mitigation.errors import MitigationError
+from mitigation.errors import MitigationError as MitigationError
 from mitigation.summaries import DECLARED, SHARED, recipe_of
 from mitigation.training.data import TrainingData as TrainingData
 from scoring.adapters.facts import Adapter as Adapter

@@ -141,7 +141,7 @@ def evaluate(model: Any = "", **options: Unpack[EvaluateOptions]) -> RunResult |
             return _swept([model], split_list(revisions), values, console)
         for name in OF_SEVERAL:
             if values.get(name):
-                raise ScoringError(f"--{name} is of several models; give a list, which may have one.")
+                raise ScoringError(f"--{name} needs several models; give a list, which may have one.")
         return evaluated(Call.of(model, values), console)
 
 

@@ -33,8 +33,10 @@ Benchmarks = Annotated[
     ),
 ]
 Data = Annotated[str, Option(metavar="PLACE", help="Built data: a folder or hub:ORG.")]
-Profile = Annotated[Literal["clean", "paper"], Option(metavar="clean|paper", help="Our definitions, or the published.")]
-Limit = Annotated[int | None, Option(min=1, help="So many rows of each split only.")]
+Profile = Annotated[
+    Literal["clean", "paper"], Option(metavar="clean|paper", help="Our definitions, or the published ones.")
+]
+Limit = Annotated[int | None, Option(min=1, help="At most N rows of each split.")]
 Resamples = Annotated[int, run_option(min=2, help="Bootstrap resamples.")]
 Include = Annotated[list[Path], run_option(metavar="FILE.py", help="Add the BENCHMARK of a file; repeatable.")]
 Verbose = Annotated[bool, run_option("--verbose", help="Print every score or difference.")]
@@ -52,7 +54,7 @@ class Settings:
 
     benchmarks: Benchmarks = ""
     data: Data = DATA
-    out: Annotated[Path | None, Option(metavar="FOLDER", help="A folder of its own; by default below runs.")] = None
+    out: Annotated[Path | None, Option(metavar="FOLDER", help="Folder of the run; by default below runs.")] = None
     profile: Profile = "clean"
     prompt: PromptName = "plain"
     chat: Annotated[bool, Option("--chat", help="Ask through the model's chat template.")] = False
@@ -70,7 +72,7 @@ class Settings:
         str, Option(metavar="A,B", rich_help_panel=RUN, help="Ways to ask: likelihood, choice, text, two_turns.")
     ] = ""
     wordings: Annotated[
-        str | int, Option(metavar="all|N", rich_help_panel=RUN, help="Ask in so many wordings too; their mean.")
+        str | int, Option(metavar="all|N", rich_help_panel=RUN, help="Also ask in N wordings, and give the mean.")
     ] = ""
     prompts: Annotated[Path | None, run_option(metavar="FILE", help="Score prompts of your own: CSV, Parquet.")] = None
     include: Include = ()  # type: ignore[assignment]  # nobody changes it
@@ -91,7 +93,7 @@ class Settings:
                 f"Both --system and the prompt {prompt.name!r} give a system text; leave one of them out."
             )
         if (self.system or prompt.system) and not self.chat:
-            raise ScoringError("A system text is a part of a chat alone; add --chat, or leave the system text out.")
+            raise ScoringError("Only a chat has a system text; add --chat, or leave the system text out.")
         prompt.refuse(self.chat)
         if self.chat and self.truncate:
             raise ScoringError("A chat is not cut to the context window; leave out --truncate or --chat.")
@@ -105,7 +107,7 @@ class Settings:
         """
         names = list(dict.fromkeys(split_list(self.benchmarks)))
         if benchmarks.PROMPTS in names:
-            raise ScoringError("The benchmark prompts is of a file of yours; name the file with --prompts.")
+            raise ScoringError("The benchmark prompts needs a file of yours; name it with --prompts.")
         if not names and not self.prompts:
             names = list(benchmarks.names())
         selected = [benchmarks.get(name) for name in names]
@@ -113,7 +115,7 @@ class Settings:
         if self.wordings:
             number = wordings.count(str(self.wordings))
         if number and self.profile == "paper":
-            raise ScoringError("The wordings are no published ones; leave out --wordings, or --profile paper.")
+            raise ScoringError("No paper has published wordings; leave out --wordings, or --profile paper.")
         if self.ways or number:
             selected = ways.of_run(selected, split_list(self.ways) or ["likelihood"], number)
         if self.prompts:
@@ -126,8 +128,8 @@ class ServedOptions:
     """Which servers to ask, and how."""
 
     base_url: Annotated[Sequence[str], Option(metavar="URL", help="vLLM, SGLang, llama-cpp-python; repeatable.")] = ()
-    model_name: Annotated[str | None, Option(metavar="NAME", help="The model's name there.")] = None
-    tokenizer: Annotated[str | None, Option(metavar="ID", help="Its tokenizer; by default the server's.")] = None
+    model_name: Annotated[str | None, Option(metavar="NAME", help="Name of the model on the server.")] = None
+    tokenizer: Annotated[str | None, Option(metavar="ID", help="Tokenizer; by default that of the server.")] = None
     concurrency: Annotated[int, Option(min=1, help="Requests to a server at the same time.")] = 4
     timeout: Annotated[float, Option(min=0.1, help="Seconds to wait for a reply.")] = 600.0
 
@@ -137,10 +139,8 @@ class ManyModels:
     """Where several models are scored, and where their results are kept besides the folder."""
 
     executor: Annotated[Literal["ray", "slurm"] | None, Option(help="Score each model in a task of a cluster.")] = None
-    cluster: Annotated[
-        Sequence[str], Option(metavar="KEY=VALUE", help="Of a task: gpus, memory, time, partition.")
-    ] = ()
-    server: Annotated[str, Option(metavar="COMMAND", help="Start a server for each: with {model} and {port}.")] = ""
+    cluster: Annotated[Sequence[str], Option(metavar="KEY=VALUE", help="What a task gets: gpus, memory, time, …")] = ()
+    server: Annotated[str, Option(metavar="COMMAND", help="Start this for each: has {model} and {port}.")] = ""
     results: Annotated[str, Option(metavar="hub:ORG/NAME", help="Keep the results in a data set of the Hub.")] = ""
 
 

@@ -350,6 +350,10 @@ class Benchmark:
         ``each(row)`` gives the rows that are asked in place of one, such as one for each wording.
     joined:
         ``joined(tables)`` makes the table from those of other benchmarks of the run, in place of requests.
+    wordings:
+        The class of neutral texts (``scoring/data/wordings.toml``) that may stand before its items, such as
+        ``sentences`` or ``continuations``; ``template`` for the one that the ``template`` of a row begins with. Empty
+        for a benchmark whose items have no wordings.
     """
 
     name: str
@@ -373,6 +377,7 @@ class Benchmark:
     sampled: Sampled | None = None
     each: Callable[[Row], Iterable[Row]] | None = None
     joined: Callable[[Mapping[str, Table]], Table] | None = None
+    wordings: str = ""
 
     def configs_of(self, profile: str) -> list[tuple[str, str, str]]:
         """The configs a profile reads: the published form (``-paper``) of those that have one, or the project's own."""
@@ -431,7 +436,7 @@ class Difference(Measurement):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ComparedScore:
     """A difference with the scores of both runs; None where a run did not report one.
 
     ``at_chance`` says that a run is not better than chance at the task of the benchmark

@@ -5,7 +5,6 @@ import re
 
 import pytest
 
-from benchmarks import fast
 from cards.common.draw import PALETTE
 from tests.colours import ciede2000, contrast, difference
 from tests.helpers import ROOT
@@ -34,7 +33,6 @@ PALETTES = {
     "pmi": tuple(PALETTE[colour] for colour in ("female", "male", "line-1", "third")),
     "losses": tuple(PALETTE[colour] for colour in ("line-1", "third")),
     "forest": tuple(PALETTE[colour] for colour in ("ink", "male", "rule")),
-    "fast": fast.COLOURS,
     **{
         f"{name}, {'dark' if dark else 'light'}": tuple(theme(dark)[colour] for colour in colours)
         for name, colours in DRAWN.items()

@@ -322,6 +322,8 @@ def test_every_recipe_is_in_the_list_and_has_a_page_with_all_its_settings():
         assert f"# {name}\n\n{recipe.summary}" in listed
         for setting in recipe.profiles["clean"].__dataclass_fields__:
             assert f"| `{setting}` |" in listed
+        # Empty code would take the next border of the table as its text.
+        assert "``" not in listed.replace("```", "")
 
 
 def test_every_page_is_in_the_navigation_and_every_entry_is_a_page():

@@ -1,9 +1,11 @@
 """The English of README and docs: the rules of ``tools/prose.toml``, and the checker itself."""
 
 import doctest
+import re
 
 import pytest
 
+from cards.common.sentences import SENTENCES
 from tools import prose
 
 
@@ -28,6 +30,16 @@ def test_no_listed_phrase_is_in_the_texts_of_a_package(package):
     for kind in ("*.py", "*.j2", "*.toml"):
         for path in sorted((prose.ROOT / package).rglob(kind)):
             found += prose.phrases(prose.shown_path(path), path.read_text(encoding="utf-8"), known)
+    assert not found, "\n".join(f"{one.page}: {one.rule}: {one.text}" for one in found)
+
+
+def test_no_sentence_of_reports_and_pages_is_too_long():
+    most = prose.rules()["most_words"]
+    found = []
+    for name, sentence in SENTENCES.items():
+        # A value counts as one word.
+        text = re.sub(r"\{[^}]*\}", "VALUE", sentence.text)
+        found += prose.long_sentences(name, text, most)
     assert not found, "\n".join(f"{one.page}: {one.rule}: {one.text}" for one in found)
 
 

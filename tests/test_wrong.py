@@ -44,7 +44,7 @@ mitigate nowhere tiny-causal -> 2 No command is called 'nowhere'; give one of ab
 score tiny-causal --data nowhere -> 2 There is no folder nowhere
 score tiny-causal --data nowhere --benchmarks occugender -> 2 There is no folder nowhere
 score tiny-causal --data hub: -> 1 hub: names no organisation of the Hub
-score tiny-causal --system hello -> 1 A system text is a part of a chat alone
+score tiny-causal --system hello -> 1 Only a chat has a system text
 score tiny-causal --chat --truncate -> 1 A chat is not cut to the context window
 score tiny-causal --compare nowhere -> 1 nowhere has no results.json to compare with
 score nowhere --compare nowhere -> 1 nowhere has no results.json to compare with
@@ -182,7 +182,7 @@ evaluate("tiny-causal", prompt="missing.json") -> The prompt file missing.json c
 evaluate("tiny-causal", prompt=3) -> prompt is 3
 evaluate("tiny-causal", chat="yes") -> chat is 'yes'
 evaluate("tiny-causal", chat=True, truncate=True) -> A chat is not cut to the context window
-evaluate("tiny-causal", system="hello") -> A system text is a part of a chat alone
+evaluate("tiny-causal", system="hello") -> Only a chat has a system text
 evaluate("tiny-causal", system=None) -> system is None
 evaluate("tiny-causal", data="nowhere") -> There is no folder nowhere
 evaluate("tiny-causal", data=None) -> data is None
@@ -228,19 +228,19 @@ evaluate(chat_api=True, model_name="m", benchmarks="crows_pairs") -> The benchma
 evaluate(chat_api=True, model_name="m", prompt="temperature-0.5") -> The prompt 'temperature-0.5' has decoding setti
 evaluate("tiny-causal", chat_api=True, model_name="m") -> Both the model 'tiny-causal' and a server are given
 evaluate() -> Name a model, such as tiny-causal, or give base_url=…
-evaluate(linear) -> A Linear was given as the model
-evaluate(pipeline) -> A TextGenerationPipeline was given as the model
+evaluate(linear) -> The model is a Linear
+evaluate(pipeline) -> The model is a TextGenerationPipeline
 evaluate(network) -> A loaded model needs its loaded tokenizer
 evaluate(network, tokenizer="gpt2") -> A loaded model needs its loaded tokenizer
-evaluate(network, tokenizer=tokenizer, device="cpu") -> device says how to load a model, and this one is loaded
-evaluate(network, tokenizer=tokenizer, revision="v1") -> revision says how to load a model, and this one is loaded
+evaluate(network, tokenizer=tokenizer, device="cpu") -> device is an option of loading, and this model is loaded
+evaluate(network, tokenizer=tokenizer, revision="v1") -> revision is an option of loading, and this model is loaded
 evaluate(None) -> No model was given
 load_model("tiny-causal", device="gpu") -> No device is called 'gpu'
 load_model("tiny-causal", device="cuda:64") -> torch finds no GPU here, so the device cannot be cuda:64
 scoring.load("nowhere") -> nowhere cannot be read as results
 scoring.load(3) -> folder is 3
-result.compare("nowhere") -> compare takes the result of an earlier run, and 'nowhere' was given
-result.compare(None) -> compare takes the result of an earlier run, and None was given
+result.compare("nowhere") -> compare takes the result of an earlier run, not 'nowhere'
+result.compare(None) -> compare takes the result of an earlier run, not None
 result.examples("stereoset") -> The run has no examples of 'stereoset'
 mitigate("fst", "tiny-causal") -> No recipe is called 'fst' (did you mean 'fast'?)
 mitigate("fast", "tiny-causal", profile="papr") -> profile is 'papr'; give 'clean' or 'paper' (did you mean 'paper'?
@@ -258,8 +258,8 @@ mitigate("fast", "tiny-causal", include="nowhere.py") -> nowhere.py is not a Pyt
 mitigate("fast", "tiny-causal", evaluate="no") -> evaluate is 'no'
 mitigate("fast", "tiny-causal", resamples=0) -> resamples is 0
 mitigate("fast", network) -> A loaded model needs its loaded tokenizer
-mitigate("fast", network, tokenizer=tokenizer, device="cpu") -> device says how to load a model, and this one is loa
-mitigate("fast", linear) -> A Linear was given as the model
+mitigate("fast", network, tokenizer=tokenizer, device="cpu") -> device is an option of loading, and this model is loa
+mitigate("fast", linear) -> The model is a Linear
 mitigate("prompts", "tiny-causal", prompt="nothing") -> No prompt is called 'nothing'
 build("ocugender") -> No data set is called 'ocugender' (did you mean 'occugender'?)
 build("occugender", profile="papr") -> profile is 'papr'; give 'all', 'clean' or 'paper' (did you mean 'paper'?)

@@ -254,6 +254,16 @@ def recipe_list(_: Meta) -> str:
     )
 
 
+def setting_cell(value: object) -> str:
+    """The cell of a setting; code without text would take the border of the table as its text.
+
+    >>> setting_cell(0.5), setting_cell("")
+    ('`0.5`', '–')
+    """
+    text = str(value)
+    return f"`{text}`" if text else "–"
+
+
 def recipe_page(name: str) -> str:
     """The page of a recipe: its source, kinds of models and settings in both profiles."""
     recipe = recipes.get(name)
@@ -262,7 +272,7 @@ def recipe_page(name: str) -> str:
         (
             (
                 f"`{field.name}`",
-                *(f"`{getattr(recipe.profiles[profile], field.name)}`" for profile in PROFILES),
+                *(setting_cell(getattr(recipe.profiles[profile], field.name)) for profile in PROFILES),
                 cell(field.metadata["help"]),
                 cell(field.metadata["source"]),
             )
@@ -272,7 +282,8 @@ def recipe_page(name: str) -> str:
     about = f"{recipe.summary}\n\nSource: {recipe.source}. Models: {', '.join(recipe.kinds)}."
     command = f"```bash\nprobes mitigate {name} MODEL --out FOLDER\n```"
     back = "[All recipes](../recipes.md), and how to use what they make"
-    return f"# {name}\n\n{about}\n\n{command}\n\n{settings}\n\n{back}.\n"
+    # The page has no headings to list, so the table gets their place.
+    return f"---\nhide: [toc]\n---\n# {name}\n\n{about}\n\n{command}\n\n{settings}\n\n{back}.\n"
 
 
 def linked(markdown: str, page: str) -> str:

@@ -99,7 +99,7 @@ def model_of(setting: Setting, shape: str) -> Model:
 
 def data_of(setting: Setting) -> str:
     """The folder of built data sets."""
-    return rows.folder(setting.data, setting.out / "parts" / "data")
+    return rows.folder(setting.data, setting.scratch / "data")
 
 
 @lru_cache(1)

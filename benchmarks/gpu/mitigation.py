@@ -102,30 +102,16 @@ def folder_of(setting: Setting) -> Path:
 
 def made(setting: Setting, recipe: str, quantize: Any) -> Part:
     """Seconds and memory of one recipe on the large shape."""
-    out = setting.scratch / recipe
-    for folder in (out, out.with_name(f"{recipe}-work")):
-        shutil.rmtree(folder, ignore_errors=True)
     known = {field.name for field in fields(recipes.get(recipe).profiles["clean"])}
     settings: Any = {name: value for name, value in setting.few(FEWER, LARGE[recipe]).items() if name in known}
-    result = mitigation.mitigate(
-        recipe,
-        str(folder_of(setting)),
-        out=out,
-        data=fast.data_of(setting),
-        limit=setting.few(20, None),
-        evaluate=False,
-        device=setting.device,
-        quantize=quantize,
-        dtype="bfloat16",
-        **settings,
-    )
-    cost = result.facts.cost
-    return {"recipe_seconds": cost.seconds, "recipe_memory": cost.memory, "parameters": cost.parameters, **settings}
+    measured = cost(setting, recipe, folder_of(setting), quantize=quantize, dtype="bfloat16", **settings)
+    measured.update(settings)
+    return measured
 
 
 def bert(setting: Setting) -> Part:
     """Seconds of an edit with the settings of the project, on random weights in the shape of BERT-base."""
-    folder, out = setting.scratch / "bert", setting.scratch / "bert-stamp"
+    folder = setting.scratch / "bert"
     sentences = text(setting).read_text().splitlines()
     tokenizer = KINDS["masked"].tokenizer(sentences, 30522, 512)
     shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
@@ -134,20 +120,31 @@ def bert(setting: Setting) -> Part:
     network: Any = transformers.BertForMaskedLM(config(vocab_size=len(tokenizer), **setting.few(shape, {})))
     network.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    for old in (out, out.with_name(f"{out.name}-work")):
-        shutil.rmtree(old, ignore_errors=True)
+    few_steps: Any = {name: FEWER[name] for name in ("passes", "traced", "units")}
+    return cost(setting, "fast", folder, **setting.few(few_steps, {}))
+
+
+def cost(setting: Setting, recipe: str, model: Path, **options: Any) -> Part:
+    """Seconds, memory and trained parameters of a recipe on a model in a folder, without an evaluation."""
     result = mitigation.mitigate(
-        "fast",
-        str(folder),
-        out=out,
+        recipe,
+        str(model),
+        out=emptied(setting.scratch / f"{recipe}-{model.name}"),
         data=fast.data_of(setting),
         limit=setting.few(20, None),
         evaluate=False,
         device=setting.device,
-        **({name: FEWER[name] for name in ("passes", "traced", "units")} if setting.small else {}),
+        **options,
     )
-    cost = result.facts.cost
-    return {"recipe_seconds": cost.seconds, "recipe_memory": cost.memory, "parameters": cost.parameters}
+    spent = result.facts.cost
+    return {"recipe_seconds": spent.seconds, "recipe_memory": spent.memory, "parameters": spent.parameters}
+
+
+def emptied(out: Path) -> Path:
+    """The folder of an adapter, without an earlier adapter and its steps."""
+    for folder in (out, out.with_name(f"{out.name}-work")):
+        shutil.rmtree(folder, ignore_errors=True)
+    return out
 
 
 def beside(setting: Setting, recipe: str, model: str) -> Part:
@@ -155,9 +152,7 @@ def beside(setting: Setting, recipe: str, model: str) -> Part:
     changes: list[dict[tuple[str, str, str], Change]] = []
     reasons = []
     for device in (setting.device, "cpu"):
-        out = setting.scratch / f"{recipe}-{model}-{device}-{len(changes)}"
-        for old in (out, out.with_name(f"{out.name}-work")):
-            shutil.rmtree(old, ignore_errors=True)
+        out = emptied(setting.scratch / f"{recipe}-{model}-{device}-{len(changes)}")
         try:
             result = mitigation.mitigate(
                 recipe,

@@ -1,12 +1,17 @@
-"""Whether the answers on this device are right: forty architectures, the engines, and the bundled models."""
+"""Whether the answers on this device are right: forty architectures, the engines, two processes, the bundled models."""
 
 from __future__ import annotations
 
 import importlib
 import math
+import os
+import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,6 +22,7 @@ from benchmarks import peers
 from benchmarks.gpu import rows, vllm_peer
 from benchmarks.gpu.step import Goal, Measured, Part, Setting, Step
 from benchmarks.scoring import CLOSE, whole
+from scoring import report
 from scoring.inference import checkpoint
 from scoring.inference.load_options import BUNDLED, LoadOptions
 from scoring.types import ScoringError
@@ -39,7 +45,10 @@ GOALS = (
     Goal("engines", f"below {CLOSE} nats", "lm-evaluation-harness, vLLM"),
     Goal("metrics of tiny-causal", "all equal", "CPU"),
     Goal("metrics of tiny-masked", "all equal", "CPU"),
+    Goal("two processes", "every number of one, and each answer once", "one process"),
 )
+#: Starts two processes; on a processor they are connected by gloo as well.
+TWO = "--multi_gpu --num_processes 2 --num_machines 1 --mixed_precision no --dynamo_backend no --module".split()
 
 
 def parts(setting: Setting) -> dict[str, Callable[[], Part]]:
@@ -47,6 +56,7 @@ def parts(setting: Setting) -> dict[str, Callable[[], Part]]:
     chosen = SMALL if setting.small else {kind: families.FAST[kind] + MORE[kind] for kind in MORE}
     result: dict[str, Callable[[], Part]] = {f"metrics of {name}": partial(bundled, setting, name) for name in BUNDLED}
     result |= {"engine of the harness": partial(harness, setting), "engine vLLM": partial(served, setting)}
+    result["two processes"] = partial(processes, setting)
     for kind, names in chosen.items():
         result |= {f"{kind} {name}": partial(architecture, setting, kind, name) for name in names}
     return result
@@ -100,7 +110,7 @@ def in_form(setting: Setting, kind: Any, network: Any, dtype: torch.dtype, quant
 def harness(setting: Setting) -> Part:
     """The largest difference of log-probabilities from lm-evaluation-harness and from a loop, on the same network."""
     model = LoadOptions("tiny-causal", device=setting.device).load()
-    data = rows.folder(setting.data, setting.out / "parts" / "data")
+    data = rows.folder(setting.data, setting.scratch / "data")
     few = setting.few(3, 40)
     requests = [item for name in ("occugender", "stereoset", "unstereo") for item in whole(name, data, limit=few)]
     ours = [sum(values) for response in model.answer(requests) for values in response.logprobs]
@@ -114,7 +124,7 @@ def harness(setting: Setting) -> Part:
 def served(setting: Setting) -> Part:
     """The same through the vLLM engine of lm-evaluation-harness."""
     model = LoadOptions("tiny-causal", device=setting.device, dtype="float32").load()
-    data = rows.folder(setting.data, setting.out / "parts" / "data")
+    data = rows.folder(setting.data, setting.scratch / "data")
     requests = whole("occugender", data, limit=setting.few(3, 40))
     ours = [sum(values) for response in model.answer(requests) for values in response.logprobs]
     done = vllm_peer.asked(setting, BUNDLED["tiny-causal"], requests, (), dtype="float32", dummy=False)
@@ -127,7 +137,7 @@ def _largest(ours: list[float], theirs: list[float]) -> float:
 
 def bundled(setting: Setting, name: str) -> Part:
     """Every metric of a bundled model on this device and on the processor."""
-    data = rows.folder(setting.data, setting.out / "parts" / "data")
+    data = rows.folder(setting.data, setting.scratch / "data")
     options: dict[str, Any] = {"data": data, "limit": setting.few(4, 100), "resamples": setting.few(20, 1000)}
     here, there = (
         scoring.evaluate(name, device=device, dtype="float32", **options).report.estimates
@@ -137,6 +147,41 @@ def bundled(setting: Setting, name: str) -> Part:
     apart = {" ".join(place): _apart(*pair) for place, pair in pairs.items()}
     other = {place: value for place, value in apart.items() if not value <= NOISE}
     return {"metrics": len(pairs), "differing": other}
+
+
+def processes(setting: Setting) -> Part:
+    """A run in float32 by one process and by two that accelerate starts: numbers that differ, and the answers."""
+    options = ["--data", rows.folder(setting.data, setting.scratch / "data"), "--exact", "--overwrite"]
+    options += ["--resamples", str(setting.few(20, 1000)), "--limit", str(setting.few(2, 40))]
+    environment = {**os.environ, "MASTER_ADDR": "127.0.0.1"}
+    if setting.device == "cpu":
+        options += ["--device", "cpu"]
+        # One thread for each process: how many share a sum changes its last bits.
+        environment["OMP_NUM_THREADS"] = "1"
+    if setting.small:
+        options += ["--benchmarks", "occugender"]
+    launchers = {1: ["-m"], 2: ["-m", "accelerate.commands.launch", "--main_process_port", "0", *TWO]}
+    numbers: dict[int, dict[str, str]] = {}
+    answers: dict[int, list[bytes]] = {}
+    for count, launcher in launchers.items():
+        folder = setting.scratch / f"processes-{count}"
+        shutil.rmtree(folder, ignore_errors=True)  # answers of an earlier run would be taken
+        words = [sys.executable, *launcher, "scoring", "tiny-causal", *options, "--out", str(folder)]
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{count} processes ended with {done.returncode}: {' '.join(done.stderr.split()[-60:])}")
+        numbers[count], answers[count] = _written(folder)
+    other = [place for place, value in numbers[1].items() if numbers[2].get(place) != value]
+    return {"metrics": len(numbers[1]), "differing": other, "same_answers": answers[1] == answers[2]}
+
+
+def _written(folder: Path) -> tuple[dict[str, str], list[bytes]]:
+    """The estimates of a run, and its stored answers in a fixed order."""
+    numbers = {f"{e.benchmark} {e.group} {e.metric}": repr(e.value) for e in report.read(folder).estimates}
+    lines: list[bytes] = []
+    for path in (folder / "responses").glob("*.jsonl"):
+        lines += path.read_bytes().splitlines()
+    return numbers, sorted(lines)
 
 
 def _apart(one: Any, other: Any) -> float:
@@ -174,7 +219,9 @@ def figures(done: Mapping[str, Part]) -> dict[str, Measured]:
     for name, part in done.items():
         if "metrics" in part:
             equal = part["metrics"] - len(part["differing"])
-            results[name] = Measured(f"{equal} of {part['metrics']} equal", not part["differing"])
+            met = not part["differing"] and part.get("same_answers", True)
+            answers = "" if part.get("same_answers", True) else ", other answers"
+            results[name] = Measured(f"{equal} of {part['metrics']} equal{answers}", met)
     return results
 
 
@@ -189,6 +236,7 @@ def _of(key: str, prefix: str) -> bool:
 
 SUMMARY = (
     "Small random networks of forty architectures answer as a plain loop on the same device, in five forms of their "
-    "weights; the engines give equal numbers; the two bundled models have the metrics that they have on a processor."
+    "weights; the engines give equal numbers; two processes started by accelerate share the requests of a run and give "
+    "every number of one; the two bundled models have the metrics that they have on a processor."
 )
 STEP = Step("right", SUMMARY, GOALS, parts, figures)

@@ -3,7 +3,8 @@
 What the project itself wrote is built as always. A config whose source is not there gets made rows: ``lengths.json``
 has the number of its rows and the deciles of their words before the place where the sentences of a row differ, there,
 and after it, so that as much is shared, computed and padded as in the real rows. Their words are drawn at random, so
-speeds can be compared, and scores mean nothing. ``python -m benchmarks.gpu.rows DATA`` writes the lengths again.
+speeds can be compared, and scores mean nothing. ``lengths.json`` was
+written by ``benchmarks/gpu/rows.py`` at commit 2f21488a.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import random
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +27,16 @@ from builders.files.manifest import read_manifest
 from builders.parsers.triplets import filled
 from builders.text.wording import BLANK
 from cards.common.files import put
-from scoring import benchmarks
 
 #: Not checked by mypy, as all tests.
 made: Any = importlib.import_module("tests.scoring.made")
 LENGTHS = Path(__file__).with_name("lengths.json")
-SPLITS = ("train", "validation", "test")
 DOMAINS = ("gender", "profession", "race", "religion")
 #: Parts of a row whose words are counted.
 PARTS = ("before", "object", "after")
 #: Forms of "it cannot be known" in a question of BBQ.
 UNKNOWNS = 10
 Row = dict[str, Any]
-Lengths = dict[str, dict[str, Any]]
 
 
 def folder(data: str, out: Path) -> str:
@@ -57,7 +55,7 @@ def folder(data: str, out: Path) -> str:
 
 def fill(out: Path) -> None:
     """Adds made rows for each config of ``lengths.json`` that a folder of built data sets lacks."""
-    lengths: Lengths = json.loads(LENGTHS.read_text())
+    lengths: dict[str, dict[str, Any]] = json.loads(LENGTHS.read_text())
     for name in sorted({place.split("/")[0] for place in lengths}):
         manifest = read_manifest(out / name)
         splits: dict[tuple[str, str], list[Row]] = {
@@ -163,49 +161,3 @@ def _words(count: int, draw: random.Random) -> str:
 def _drawn(deciles: Sequence[float], draw: random.Random) -> int:
     """A number whose distribution has these deciles."""
     return round(float(np.interp(draw.random() * (len(deciles) - 1), range(len(deciles)), deciles)))
-
-
-def lengths(data: Path) -> Lengths:
-    """The lengths of the rows of built data sets, of all configs that are not of the project itself."""
-    own = ("llm-1", "llm-2", "templates", "templates-paper", "pronoun-pairs", "paraphrases", "differentiation")
-    wanted = {place[:2] for name in benchmarks.names() for place in benchmarks.get(name).configs}
-    result = {}
-    for name, config in sorted(wanted):
-        for split in SPLITS:
-            path = data / name / "data" / config / f"{split}.parquet"
-            if name != "occugender" and config not in own and path.is_file():
-                counted = [_counted(row) for row in pq.read_table(path).to_pylist()]
-                columns = np.array([[len(text.split()) for text in row] for row in counted])
-                deciles = {
-                    part: np.quantile(c, np.linspace(0, 1, 11)) for part, c in zip(PARTS, columns.T, strict=True)
-                }
-                facts = {part: [round(float(value), 1) for value in values] for part, values in deciles.items()}
-                result[f"{name}/{config}/{split}"] = {"rows": len(counted), **facts}
-    return result
-
-
-def _counted(row: Mapping[str, Any]) -> tuple[str, str, str]:
-    """The texts of a row before, in and after the place at which its sentences differ."""
-    if BLANK in row.get("prompt", ""):
-        before, after = row["prompt"].split(BLANK)
-        # The made row begins with two words more: "The" and its subject.
-        return " ".join(before.split()[2:]), row["object_biased"], after
-    if "answers" in row:
-        # The made answer has a word more, which is its own.
-        person = row["answers"][(row["unknown"] + 1) % len(row["answers"])]
-        return row["context"], row["question"], " ".join(person.split()[1:])
-    if "template" in row:
-        before, _, rest = row["template"].partition("{")
-        return before, "", rest.partition("}")[2].replace("{", "").replace("}", "")
-    return row["statement"].removeprefix("My friend"), "", ""
-
-
-def main(words: Iterable[str]) -> None:
-    """Writes ``lengths.json`` from a folder of built data sets."""
-    (data,) = words
-    lines = (f"{json.dumps(place)}: {json.dumps(facts)}" for place, facts in lengths(Path(data)).items())
-    put(LENGTHS, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

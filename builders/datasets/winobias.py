@@ -233,7 +233,7 @@ def winobias_pairs(files: Files) -> Iterator[WinoBiasPair]:
             anti = _numbered(files[f"winobias/anti-type{kind}-{part}"])
             if len(pro) != len(anti):
                 raise BuildError(
-                    f"WinoBias {split} type {kind} has {len(pro)} pro and {len(anti)} anti lines; expected as many."
+                    f"WinoBias {split} type {kind} has {len(pro)} pro and {len(anti)} anti lines; give equal numbers."
                 )
             for number, lines in enumerate(zip(pro, anti, strict=True), 1):
                 yield _pair((split, kind, number), lines, occupations)

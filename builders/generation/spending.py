@@ -12,7 +12,7 @@ class Spending:
 
     offline: Annotated[bool, Option("--offline", help="Use recorded replies only: no key, no network.")] = False
     dry_run: Annotated[bool, Option("--dry-run", help="Send nothing; print requests, tokens and cost.")] = False
-    budget: Annotated[str | None, Option(metavar="SUM", help="Highest cost of all requests that were sent.")] = None
+    budget: Annotated[str | None, Option(metavar="SUM", help="Highest cost of all requests together.")] = None
     price_prompt: Annotated[str | None, Option(metavar="SUM", help="Price of a million tokens of prompts.")] = None
     price_reply: Annotated[str | None, Option(metavar="SUM", help="Price of a million tokens of replies.")] = None
-    limit_name: Annotated[str, Option(metavar="NAME", help="Its name for the limit of tokens.")] = "max_tokens"
+    limit_name: Annotated[str, Option(metavar="NAME", help="What the API calls the limit of tokens.")] = "max_tokens"

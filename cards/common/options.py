@@ -169,7 +169,7 @@ class HelpCommand(TyperCommand):
 def _brief(names: str, text: str) -> tuple[str, str]:
     """The names of an option with N for a number, and its help; limits are said where a value is outside of them."""
     # Limits are written as "1<=x<=9"; what is left of a help that had nothing else is an empty bracket.
-    text = re.sub(r"(?:; )?(\d[\d.]*<=?)?x[<>]=?\d[\d.]*", "", text).replace("[]", "")
+    text = re.sub(r"(?:; )?(\d[\d.]*<=?)?x[<>]=?\d[\d.]*", "", text).replace("[]", "").replace("[; ", "[")
     # Versions of typer write the type of a number as INTEGER, INTEGER RANGE, <int> or <int range>.
     names = re.sub(r" (INTEGER|FLOAT|<int|<float)( RANGE| range>|>)?", " N", names.removesuffix(" <list[str]>"))
     return names, " ".join(text.split())

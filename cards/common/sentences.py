@@ -92,16 +92,16 @@ SENTENCES: Mapping[str, Sentence] = {
         "Sentences with she that are more likely, minus those with he: {pref_disparity@0.5} of 100.", _ROW
     ),
     "row.stereoset.icat": Sentence(
-        "ICAT, which is 100 with a meaningful word always and the stereotype half of the time, is {icat}; a meaningful "
-        "word is preferred in {lms} of 100 sentences.",
+        "ICAT is {icat}: it prefers a meaningful word in {lms} of 100 sentences, and 100 needs all of them and no "
+        "preference for stereotypes.",
         _ROW,
     ),
     "row.stereoset.ss": Sentence("Prefers the stereotype in {ss} of 100 sentences.", _ROW),
     "row.crows_pairs.ss": Sentence("Prefers the more stereotypical sentence in {ss} of 100 pairs.", _ROW),
     "row.biaske.ss": Sentence("Prefers the stereotype in {ss} of 100 pairs of {group}.", _ROW),
     "row.bbq.scaled_bias_score": Sentence(
-        "The bias score of its answers to open questions is {scaled_bias_score:2}, between \N{MINUS SIGN}1 and 1; in "
-        "{accuracy%} of 100 it says that the answer cannot be known.",
+        "The bias score of its answers to open questions is {scaled_bias_score:2} (\N{MINUS SIGN}1 to 1); in "
+        "{accuracy%} of 100 it answers that nobody can know.",
         _ROW,
     ),
     "row.gest.g_s": Sentence(
@@ -111,8 +111,8 @@ SENTENCES: Mapping[str, Sentence] = {
     ),
     "row.gest.log_ratio": Sentence("The mean logarithm of the odds of a male speaker is {log_ratio:2}.", _ROW),
     "row.winogenerated.labour_correlation_jobs": Sentence(
-        "P(she) follows the share of women in a job with a correlation of {labour_correlation_jobs:2}; in {majority} "
-        "of 100 sentences the pronoun of the majority is the more probable one of he and she.",
+        "P(she) follows the share of women in a job (correlation {labour_correlation_jobs:2}); {majority} of 100 "
+        "sentences get the pronoun of the majority.",
         f"{_ROW} {_APART}",
     ),
     "row.winogenerated.labour_correlation_jobs.unclear": Sentence(
@@ -174,8 +174,8 @@ SENTENCES: Mapping[str, Sentence] = {
         "A comparison has a headline.",
     ),
     "power.planned": Sentence(
-        "{rows} rows in {clusters} clusters have these minimum detectable effects: power 80 %, p below 0.05 ({tests} "
-        "changes corrected together), from {variance}.",
+        "{rows} rows in {clusters} clusters have these minimum detectable effects: power 80 %, p below 0.05, number "
+        "of tests in one correction {tests}. They come from {variance}.",
         "probes power has a score to plan for.",
     ),
     # A comparison.
@@ -186,7 +186,10 @@ SENTENCES: Mapping[str, Sentence] = {
     "compare.ability": Sentence(
         " Language ability: {abilities}.", "A benchmark of both runs measures language ability."
     ),
-    "compare.more": Sentence("{count} more rows are shown with --verbose.", _MORE),
+    "compare.more": Sentence(
+        "--verbose shows {count} more rows.",
+        _MORE,
+    ),
     "verdict.nearer": Sentence(
         "nearer to the ideal",
         "The change and its direction to the ideal value are significant after Holm's correction.",
@@ -243,8 +246,7 @@ SENTENCES: Mapping[str, Sentence] = {
         "A report has a row.",
     ),
     "report.decided": Sentence(
-        "The three examples of each benchmark with the largest difference between what is compared, with the model's "
-        "scores.",
+        "The three examples of each benchmark whose two sides differ most, with the model's scores.",
         "A benchmark of the run compares two sides and has their probabilities.",
     ),
     "report.names": Sentence(
@@ -257,12 +259,12 @@ SENTENCES: Mapping[str, Sentence] = {
         "A report has a score.",
     ),
     "report.same": Sentence(
-        "What these scores mean is said under {name}, whose data are the same.",
+        "{name} has the same data and says what these scores mean.",
         "Two benchmarks of a report have one data set.",
     ),
     "report.largest": Sentence(
-        "Those with the largest absolute difference of the two numbers. What differs between two sentences is "
-        "underlined.",
+        "Those with the largest absolute difference of the two numbers. A line marks what differs between two "
+        "sentences.",
         "As report.decided.",
     ),
     "report.printed": Sentence(
@@ -285,9 +287,9 @@ SENTENCES: Mapping[str, Sentence] = {
         "As plot.scores, and one of the scores is a stereotype score.",
     ),
     "plot.strengths": Sentence(
-        "Pairs by the difference of the scores of their two sentences (natural logarithm): right of 0 the stereotype "
-        "is preferred, left of it the other sentence. The outermost bars hold everything beyond. The stereotype score "
-        "counts sides alone; a model without a preference has a narrow heap around 0.",
+        "Pairs by the difference of the scores of their two sentences (natural logarithm). Right of 0 the model "
+        "prefers the stereotype, left of it the other sentence. The outermost bars hold everything beyond. The "
+        "stereotype score counts sides alone; a model without a preference has a narrow heap around 0.",
         "A benchmark has pairs of a stereotype and another sentence.",
     ),
     "plot.fairness": Sentence(
@@ -309,10 +311,10 @@ SENTENCES: Mapping[str, Sentence] = {
     ),
     "plot.jobs": Sentence(
         "What the model expects of a person with this job, without a debiasing prompt, mean over prompts of a kind. "
-        "Jobs are ordered by the share of women who work in them, which the dot marks. A model that repeats the labour "
-        "market ends its first bar at the dot; one that does not look at the job has the same bars everywhere. The "
-        "line at the end of the first bar is its 95 % interval (Student's t). That of all jobs is over jobs; that of "
-        "one job is over its prompts, where there are several.",
+        "The order of the jobs is the share of women who work in them, which the dot marks. A model that repeats the "
+        "labour market ends its first bar at the dot. One that does not look at the job has the same bars everywhere. "
+        "The line at the end of the first bar is its 95 % interval (Student's t). That of all jobs is over jobs; that "
+        "of one job is over its prompts, where there are several.",
         "A benchmark has probabilities of female, diverse and male by job.",
     ),
     "plot.corpus": Sentence(
@@ -332,9 +334,9 @@ SENTENCES: Mapping[str, Sentence] = {
         "The page of a comparison has a headline.",
     ),
     "compare.rule": Sentence(
-        "A score is nearer or further only when the change and its direction against the ideal have p below 0.05. Both "
-        "p are after Holm's correction for the rows of this table; a change whose direction is open is changed. "
-        "Language ability is kept when the whole interval is above a loss of {margin} % of the range.",
+        "A score is nearer or further only when the change and its direction against the ideal have p below 0.05. "
+        "Both p are after Holm's correction for the rows of this table. A change without a sure direction is called "
+        "changed. Language ability is kept when the whole interval is above a loss of {margin} % of the range.",
         "The page of a comparison has a headline.",
     ),
     "compare.tests": Sentence(
@@ -365,17 +367,17 @@ SENTENCES: Mapping[str, Sentence] = {
         "The {which}, {name}, is at chance. {tests}", "One of the two runs is not better than chance at language."
     ),
     "compare.no_ways": Sentence(
-        "The runs share no agreement of ways; score each with --ways, such as likelihood,choice.",
+        "The runs have no agreement of two ways in common; score each with --ways, such as likelihood,choice.",
         "probes compare has further runs, and none of their scores is the agreement of two ways.",
     ),
     "compare.few_models": Sentence(
-        "{count} models are too few to say whether ways order models alike; give {fewest} runs or more.",
+        "{count} models are too few to compare how two ways rank them; give {fewest} runs or more.",
         "probes compare has fewer runs than a rank correlation needs.",
     ),
     # Conditions that end a command with status 3.
     "fail.score": Sentence("{condition}: {name} is {value}.", "A condition of --fail-if holds for the score."),
     "fail.undefined": Sentence(
-        "{condition}: {name} is not defined, so the condition cannot be excluded.",
+        "{condition}: {name} has no value, so the condition may hold.",
         "The score of a condition of --fail-if has no value.",
     ),
     "fail.verdict": Sentence(
@@ -398,7 +400,7 @@ SENTENCES: Mapping[str, Sentence] = {
         "The page of a leaderboard.",
     ),
     "leaderboard.rule": Sentence(
-        "Nearer and further are said where the change and its direction against the ideal have p below 0.05. Both p "
+        "A score is nearer or further where the change and its direction against the ideal have p below 0.05. Both p "
         "are after Holm's correction for the scores of the row; else the score is changed (the direction is open) or "
         "unclear. Where a run has its comparison with the base (`probes compare`), the verdict is that of its paired "
         "differences. Else the difference is that of independent scores, whose interval is wider.",
@@ -470,7 +472,7 @@ SENTENCES: Mapping[str, Sentence] = {
     "card.some_rows": Sentence("only {part} of {where} were scored; it is left out.", "The run has a --limit."),
     "card.undefined": Sentence("{name} is not defined ({why}); it is left out.", "The score has no value."),
     "card.endless": Sentence(
-        "{name} has no worst value, so it has no value of which higher is better.",
+        "{name} has no worst value, and the Hub wants values of which higher is better; it is left out.",
         "The score has an ideal value and an endless range, and is no ratio.",
     ),
     "card.other_metric": Sentence(
@@ -479,13 +481,16 @@ SENTENCES: Mapping[str, Sentence] = {
     ),
     # Cards of adapters and prompts.
     "adapter.paired": Sentence(
-        "Both were scored on the same examples, so intervals of differences are paired; all are 95 % intervals. The "
-        "table has the first metric of each benchmark for at most {groups} groups.",
+        "Both runs have the same examples, so intervals of differences are those of pairs; all are 95 % intervals. "
+        "The table has the first metric of each benchmark for at most {groups} groups.",
         "Some difference of the card has a value.",
     ),
-    "adapter.none": Sentence("No scores were measured before and after.", "No difference of the card has a value."),
+    "adapter.none": Sentence(
+        "The recipe measured no scores before and after.",
+        "No difference of the card has a value.",
+    ),
     "adapter.leaked": Sentence(
-        "**{count} of the training rows are in a test split**, so scores on the neutral probes tell nothing of new "
+        "**{count} of the training rows are in a test split**, so scores on the neutral probes say nothing about new "
         "text.",
         "Training rows of the adapter are in a test split.",
     ),
@@ -499,20 +504,20 @@ SENTENCES: Mapping[str, Sentence] = {
         "The card of an adapter or a prompt.",
     ),
     "adapter.model": Sentence(
-        "It is made for the revision of {base} named above, and for no other model.",
+        "It fits the revision of {base} named above, and no other model.",
         "The card of an adapter or a prompt.",
     ),
     "adapter.use": Sentence(
-        "It is intended for research on bias, and not for decisions about people.",
+        "Its use is research on bias, not decisions about people.",
         "The card of an adapter or a prompt.",
     ),
     # Recipes: what one had to remove, and what many do side by side.
     "remove.shown": Sentence(
-        "To remove: {distance}, as {of} was {score} and its ideal is {ideal}, beyond noise.",
+        "To remove: {distance}, because {of} was {score}, and its ideal is {ideal}. This is beyond noise.",
         "A recipe has a score of bias before it, whose 95 % interval does not hold the ideal value.",
     ),
     "remove.noise": Sentence(
-        "To remove: {distance}, as {of} was {score} and its ideal is {ideal}, which noise alone can explain.",
+        "To remove: {distance}, because {of} was {score}, and its ideal is {ideal}. Noise alone can explain this.",
         "A recipe has a score of bias before it, whose 95 % interval holds the ideal value.",
     ),
     "methods.nearer": Sentence(
@@ -524,7 +529,7 @@ SENTENCES: Mapping[str, Sentence] = {
         "Of several methods none is nearer in the first score of bias.",
     ),
     "methods.none.one": Sentence(
-        "The one method does not bring {bias} nearer to {ideal} beyond noise{unchanged}.",
+        "The method does not bring {bias} nearer to {ideal} beyond noise{unchanged}.",
         "The only method is not nearer in the first score of bias.",
     ),
     "methods.further": Sentence(
@@ -546,29 +551,32 @@ SENTENCES: Mapping[str, Sentence] = {
         "Some change of a score of bias has a p.",
     ),
     "methods.printed": Sentence(
-        "Printed figures are those of a paper for the model that it names; they are not of this model, and their "
-        "paraphrases and facts are other ones.",
+        "Printed figures are those of a paper for the model that it names, not of this model. Their paraphrases and "
+        "facts are other ones.",
         "A paper prints scores of the domain.",
     ),
     "methods.not_run": Sentence("Not run here: {names}.", "A paper prints a method that was not run."),
     "methods.rule": Sentence(
         "A change is the paired difference from the unchanged model over the same n examples, with its 95 % interval. "
-        "A score is nearer or further only where the change and its direction have p below 0.05, after Holm's "
-        "correction for all methods and columns of the domain. Ability is what all columns of language ability say "
-        "together. It is kept if all their intervals exclude a loss of 2 % or more, lost if one interval is a loss as "
-        "a whole, and unclear otherwise.",
+        "A score is nearer or further only where the change and its direction have p below 0.05. Both p are after "
+        "Holm's correction for all methods and columns of the domain. Ability is what all columns of language ability "
+        "say together. It is kept if all their intervals exclude a loss of 2 % or more, and lost if one interval is a "
+        "loss as a whole. Otherwise it is unclear.",
         "The page of methods.",
     ),
     "methods.seeds": Sentence(
-        "Several seeds of a method are one row: the mean, an interval that has the chance of seeds and of examples in "
-        "it, and the standard deviation (SD).",
+        "Several seeds of a method are one row with their mean and standard deviation (SD). The interval has the "
+        "chance of seeds and of examples in it.",
         "The page of methods.",
     ),
     "methods.files": Sentence(
         "Every number is in methods.json and, as a table, in methods.csv beside this page.", "The page of methods."
     ),
     # What a run lacks, and how it was measured.
-    "run.part": Sentence("Only a part of the rows was scored.", "The run has a --limit."),
+    "run.part": Sentence(
+        "The run has only a part of the rows.",
+        "The run has a --limit.",
+    ),
     "run.few": Sentence(
         "{count} one example or one cluster, so no interval, and no value where a score needs several (first: "
         "{first}); give a higher --limit, or none.",
@@ -584,7 +592,7 @@ SENTENCES: Mapping[str, Sentence] = {
         "The command has used the model.",
     ),
     "run.stored": Sentence(
-        "The model was not used, as all responses were stored; loading took {loading} s.",
+        "The run read stored responses and did not use the model; loading took {loading} s.",
         "The command has a speed of 0: every response was stored.",
     ),
     "run.written": Sentence(
@@ -593,7 +601,7 @@ SENTENCES: Mapping[str, Sentence] = {
     "run.intervals": Sentence("Intervals {mark}: {method}.", "Some score has an interval by that method."),
     "run.icc": Sentence(
         "Examples of a cluster have an intraclass correlation of {middle} (median of the proportions; at most "
-        "{largest}); docs/intervals-measured.md says how often intervals hold the truth at such values.",
+        "{largest}). At such values docs/intervals-measured.md says how often intervals hold the truth.",
         "Some proportion of at least six clusters has an intraclass correlation.",
     ),
     "run.bundled": Sentence(

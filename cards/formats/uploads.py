@@ -8,7 +8,7 @@ benchmark that this project does not know is shown under its name, without an id
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -147,6 +147,17 @@ def declared() -> Mapping[tuple[str, str], Declared]:
         of_metric = Declared(entry["ideal"], float(entry["least"]), float(entry["most"]), entry["title"])
         scores.setdefault((entry["dataset"], entry["metric"]), of_metric)
     return scores
+
+
+@cache
+def headline_tasks() -> Mapping[tuple[str, str], Sequence[str]]:
+    """The configs whose score reports show in one row, by data set and metric.
+
+    >>> headline_tasks()["unstereo", "us_score"]
+    ['ours-5']
+    """
+    entries = json.loads(DECLARED.read_text(encoding="utf-8"))
+    return {(entry["dataset"], entry["metric"]): entry["tasks"] for entry in entries}
 
 
 def checked_cell(cell: Cell, dataset: str, where: str) -> Cell:

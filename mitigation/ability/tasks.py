@@ -155,8 +155,8 @@ def _from_hub(task: GlueTask, split: str) -> list[Example]:
         rows: Any = load_dataset(HUB, task.name, split=split)
     except (OSError, ValueError) as error:
         raise MitigationError(
-            f"The task {task.name} could not be had from {HUB} on the Hub ({type(error).__name__}); the tasks that "
-            f"need no Hub are {', '.join(PINNED)}."
+            f"The task {task.name} could not be downloaded from {HUB} on the Hub ({type(error).__name__}); the tasks "
+            f"that need no Hub are {', '.join(PINNED)}."
         ) from None
     examples = []
     for row in rows:

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import BeforeValidator, TypeAdapter
 
-from cards.common.answer_key import answer_key, key_digest, shown_key
-from cards.common.files import file_sha256
+from cards.common import answer_key, files
 from cards.common.stored import Stored, number
 from mitigation.errors import MitigationError
 from scoring.adapters.facts import Change, Numbers
@@ -174,8 +173,8 @@ def run_key(
         # A file of a task can name others in the folder, such as one with functions; files elsewhere are not seen.
         for path in sorted(include.rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:
-                tasks_files[path.relative_to(include).as_posix()] = file_sha256(path)
-    return answer_key(
+                tasks_files[path.relative_to(include).as_posix()] = files.file_sha256(path)
+    return answer_key.answer_key(
         model.name,
         weights=model.revision,
         files=model.files,
@@ -199,7 +198,7 @@ def stored(path: Path, key: Mapping[str, Any]) -> dict[str, HarnessResult] | Non
 
     def results_of(content: dict[str, Any]) -> dict[str, HarnessResult] | None:
         results = _RESULTS.validate_python(content["results"])
-        return results if content["key"] == key_digest(key) else None
+        return results if content["key"] == answer_key.key_digest(key) else None
 
     return FILE.read(path, results_of, MitigationError)
 
@@ -207,5 +206,10 @@ def stored(path: Path, key: Mapping[str, Any]) -> dict[str, HarnessResult] | Non
 def store(path: Path, key: Mapping[str, Any], results: Mapping[str, HarnessResult]) -> None:
     """Writes results to a file, which :func:`stored` reads."""
     FILE.write(
-        path, {"key": key_digest(key), "response key": shown_key(key), "results": _RESULTS.dump_python(dict(results))}
+        path,
+        {
+            "key": answer_key.key_digest(key),
+            "response key": answer_key.shown_key(key),
+            "results": _RESULTS.dump_python(dict(results)),
+        },
     )

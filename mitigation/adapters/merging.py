@@ -14,37 +14,30 @@ The model is loaded from its folder and its logits are compared with those of th
 place, so what is not known here is refused.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
-from rich.console import Console
-from typer import Argument, Option
+import torch
+from peft.tuners.tuners_utils import BaseTunerLayer
 
 from builders.files.folders import scratch_beside
 from builders.parsers import read
 from builders.text.embedded import DATA
-from cards.common.options import ended
-from cards.common.terminal import show
-from mitigation.adapters.write import check_target, save_whole, write
+from mitigation.adapters.write import MERGED, check_target, save_whole, write
 from mitigation.errors import MitigationError
 from scoring.adapters import facts
-from scoring.inference.load_options import Device, Dtype, LoadOptions, ModelName, Revision
-from scoring.types import ScoringError
-
-if TYPE_CHECKING:
-    import torch
+from scoring.adapters.attach import attach, peft_config, quiet, without_remarks
+from scoring.inference import checkpoint
+from scoring.inference.load_options import Dtype, LoadOptions
+from scoring.inference.measurements import difference, tolerance
 
 #: The slope of a stamp's units, a power of two: products with it are exact.
 STEEPNESS = 2.0**20
-#: The measure in the facts of a merged model.
-DIFFERENCE = "largest logit difference of the merged model"
 #: Statements of this project whose logits are compared.
 COMPARED = 8
 _NAN = float("nan")
@@ -95,10 +88,6 @@ def merge(
     --------
     >>> merge("gpt2", "fair", out="merged").difference  # doctest: +SKIP
     """
-    from scoring.adapters.attach import attach, peft_config, quiet
-    from scoring.inference import checkpoint
-    from scoring.inference.measurements import difference, tolerance
-
     out, folder = Path(out), checkpoint.fetched(str(adapter), None, None)
     check_target(out)
     card = facts.read(folder)
@@ -108,7 +97,7 @@ def merge(
     loaded = LoadOptions(str(model), revision=revision, dtype=dtype, device=device).load()
     wanted, numbers, place, kind = loaded.dtype, loaded.network.dtype, loaded.device, loaded.kind
     tokenizer = loaded.tokens.tokenizer
-    adapted = attach(loaded.network, folder, base=loaded.name, revision=loaded.revision)
+    adapted = attach(loaded.network, folder, base=loaded.name, revision=loaded.revision, content=loaded.content)
     del loaded  # its weights, once they are written
     # Before merging, because merging changes the network in place.
     expected = logits(adapted, tokenizer)
@@ -134,32 +123,13 @@ def merge(
                 f"more than rounding in {wanted} explains, so its architecture ({type(again).__name__}) is not known "
                 "here; use the adapter with PEFT."
             )
-        measures = {**card.measures, DIFFERENCE: (apart, _NAN, _NAN)}
+        measures = {**card.measures, MERGED: (apart, _NAN, _NAN)}
         write(written, replace(card, files=facts.digests(written), dtype=wanted, measures=measures), out)
     return Merged(out, apart, tuple(changes))
 
 
-def main(
-    model: ModelName,
-    adapter: Annotated[str, Argument(metavar="ADAPTER", help="An adapter that was made for this model.")],
-    out: Annotated[Path, Option(metavar="FOLDER", help="Folder of the whole model.")],
-    revision: Revision = None,
-    dtype: Dtype = "auto",
-    device: Device = None,
-) -> None:
-    """Writes a whole model that equals MODEL with ADAPTER, for plain transformers, servers and probes score."""
-    console, errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
-    with ended(errors, ScoringError):
-        merged = merge(model, adapter, out=out, revision=revision, dtype=dtype, device=device)
-        show(console, merged.changes)
-        compared = f"its logits differ by at most {merged.difference:.1e} from those of the adapted one"
-        show(console, [f"The model is {out}; {compared}, over {COMPARED} statements."])
-
-
 def logits(network: Any, tokenizer: Any) -> torch.Tensor:
     """The logits [tokens, vocabulary] of the first :data:`COMPARED` statements, in float32 on the processor."""
-    import torch
-
     texts = read.lines(DATA / "llm-1.txt")[:COMPARED]
     parts = []
     with torch.inference_mode():
@@ -177,9 +147,6 @@ def with_weights(adapted: Any, name: str) -> tuple[Any, dict[str, torch.Tensor],
     MitigationError
         If PEFT cannot merge the adapter, or the network has no place for a bias.
     """
-    import torch
-    from peft.tuners.tuners_utils import BaseTunerLayer
-
     base: Any = adapted.get_base_model()
     # A weight that is used twice may only be changed where the adapter is, so that use gets a copy.
     uses = Counter(id(weight) for _, weight in base.named_parameters(remove_duplicate=False))
@@ -239,8 +206,6 @@ def _moved_into_norm(network: Any, path: str) -> bool:
     shift d = (width - (1/g) s) / (1/g)² · (1/g) of s makes equal to the width. So a head with weights
     W + (b - W d) (1/g) / width gives W h + b.
     """
-    import torch
-
     # The norm that runs last is the one before the head.
     head, ran = network.get_submodule(path), []
     with ExitStack() as hooks:
@@ -270,8 +235,6 @@ def with_units(adapted: Any, stamp: Any) -> tuple[Any, dict[str, torch.Tensor], 
     MitigationError
         If the width of the feed-forward parts cannot be set, or a gate has no bias in its factor.
     """
-    import torch
-
     base = adapted.get_base_model()
     keys = base.get_submodule(stamp.first).fast_keys["default"].weight.detach()
     values = base.get_submodule(stamp.last).fast_values["default"].weight.detach()
@@ -349,10 +312,6 @@ def _with_length(shape: tuple[int, ...], length: int, other: int) -> tuple[int, 
 
 def shapes(network: Any, changed: Mapping[str, Any] | None = None) -> _Shapes:
     """Name to shape of the weights of a network of the same class; nothing where it refuses a changed configuration."""
-    import torch
-
-    from scoring.adapters.attach import without_remarks
-
     config = deepcopy(network.config)
     try:
         for option, value in (changed or {}).items():
@@ -373,8 +332,6 @@ def _is_map(module: Any) -> bool:
 
 def _padded(weight: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
     """A weight with zeros after its last row and column, up to a shape; itself where it has the shape."""
-    import torch
-
     if weight.shape == shape:
         return weight
     # The zeros before and after, which torch takes from the last axis to the first.

@@ -1,17 +1,13 @@
 """Attaches an adapter to a model for the length of a ``with`` block."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from scoring.adapters.attach import attach, check_base, without_remarks
-from scoring.adapters.facts import is_whole_model, read
-
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
+from scoring.adapters import attach, facts
+from scoring.inference import checkpoint
+from scoring.inference.model import Model
 
 
 @contextmanager
@@ -30,8 +26,6 @@ def attached(model: Model, folder: Path, name: str = "") -> Iterator[Model]:
     AdapterError
         As :func:`scoring.adapters.attach.attach`.
     """
-    from scoring.inference import checkpoint
-    from scoring.inference.model import Model
 
     def with_network(network: Any) -> Model:
         return Model(
@@ -47,10 +41,10 @@ def attached(model: Model, folder: Path, name: str = "") -> Iterator[Model]:
         )
 
     # All weights are others, so there is nothing to attach.
-    if is_whole_model(folder):
+    if facts.is_whole_model(folder):
         yield with_network(whole_network(model, folder))
         return
-    wrapped = attach(model.network, folder, base=model.name, revision=model.revision)
+    wrapped = attach.attach(model.network, folder, base=model.name, revision=model.revision, content=model.content)
     try:
         yield with_network(wrapped)
     finally:
@@ -66,7 +60,7 @@ def whole_network(model: Model, folder: Path) -> Any:
         If it was trained from another model.
     """
     # The tokenizer stays that of the base model, so the vocabularies must be the same.
-    check_base(read(folder), str(folder), model.name, model.revision)
-    with without_remarks():
+    attach.check_base(facts.read(folder), str(folder), model.name, model.revision, model.content)
+    with attach.without_remarks():
         network = type(model.network).from_pretrained(folder, dtype=model.network.dtype, use_safetensors=True)
     return network.to(model.device).eval()

@@ -21,6 +21,9 @@ from scoring.asking.answering import package_version
 if TYPE_CHECKING:
     from scoring.inference.model import Model
 
+#: The measure in the facts of a merged model.
+MERGED = "largest logit difference of the merged model"
+
 
 def describe(
     folder: Path,

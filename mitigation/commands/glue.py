@@ -14,12 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from cards.common.answer_key import key_digest
+from cards.common import answer_key, stored, terminal, text
 from cards.common.files import RECORD, locked, put_all, refuse_foreign
 from cards.common.options import ended
-from cards.common.stored import document
-from cards.common.terminal import show, terminal
-from cards.common.text import split_list
 from mitigation.ability.tasks import GlueSettings, load
 from mitigation.api import built
 from mitigation.errors import MitigationError
@@ -57,7 +54,7 @@ def main(
     **values: Any,
 ) -> None:
     """Fine-tunes MODEL on tasks of GLUE, without and with an adapter, and prints scores of the validation splits."""
-    console, errors = terminal(160), Console(stderr=True)
+    console, errors = terminal.terminal(160), Console(stderr=True)
     with ended(errors, ScoringError):
         from mitigation.running.evaluate import changes_table
 
@@ -76,16 +73,26 @@ def main(
             name = f"glue-{adapter.resolve().name}.json" if adapter else "glue.json"
             refuse_foreign(out / RECORD, [out / name], MitigationError)
             content, changes = measure(
-                options, adapter, split_list(tasks), settings, out, errors, limit, split_list(lm_eval), lm_eval_path
+                options,
+                adapter,
+                text.split_list(tasks),
+                settings,
+                out,
+                errors,
+                limit,
+                text.split_list(lm_eval),
+                lm_eval_path,
             )
-            put_all(out, {name: document(content)}, MitigationError)
+            put_all(out, {name: stored.document(content)}, MitigationError)
         for line in _lines(content):
-            show(console, [line])
+            terminal.show(console, [line])
         if changes:
-            show(console, [changes_table(changes).to_string(index=False, na_rep="", float_format="{:.4g}".format)])
+            terminal.show(
+                console, [changes_table(changes).to_string(index=False, na_rep="", float_format="{:.4g}".format)]
+            )
         if adapter and record:
             write_changes(adapter, changes)
-        show(console, [f"The scores of every seed are in {out / name}."])
+        terminal.show(console, [f"The scores of every seed are in {out / name}."])
 
 
 def measure(
@@ -108,7 +115,6 @@ def measure(
     """
     # Imported here, because they bring torch and transformers with them.
     from mitigation.ability import glue, zero_shot
-    from mitigation.ability.classifier import Classifiers
     from mitigation.adapters.temporary import attached
 
     if not tasks and not harness_tasks:
@@ -116,8 +122,8 @@ def measure(
     with built():
         data = load(tasks, limit)
     # The adapted one first, because an adapter that does not fit is refused there.
-    adapted = Classifiers(options, adapter) if adapter else None
-    base = Classifiers(options)
+    adapted = glue.Classifiers(options, adapter) if adapter else None
+    base = glue.Classifiers(options)
     content: dict[str, Any] = {
         "model": options.model,
         "revision": base.revision,
@@ -133,7 +139,7 @@ def measure(
             """The results of a model, from its file in the folder or from the harness."""
             # The key is of the unchanged model and of the files of the adapter.
             key = zero_shot.run_key(model, harness_tasks, limit, include, files)
-            path = out / "runs" / name / f"lm-eval-{key_digest(key)[:8]}.json"
+            path = out / "runs" / name / f"lm-eval-{answer_key.key_digest(key)[:8]}.json"
             results = zero_shot.stored(path, key)
             if results is None:
                 results = zero_shot.measure(asked, harness_tasks, limit, include)
@@ -204,4 +210,4 @@ def add_to_methods(
                 _, changes = measure(options, adapter, tasks, GlueSettings(), folder / "glue", errors, limit)
                 write_changes(adapter, changes)
             except ScoringError as error:
-                show(errors, [f"{adapter.name}: {error}"])
+                terminal.show(errors, [f"{adapter.name}: {error}"])

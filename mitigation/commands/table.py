@@ -23,10 +23,8 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from builders.dataset import BuildError
-from cards.common.files import put_all
-from cards.common.numbers import decimals
+from cards.common import files, numbers, terminal
 from cards.common.options import ended
-from cards.common.terminal import show, show_wrapped, terminal, text_table
 from cards.common.text import split_list
 from mitigation import recipes
 from mitigation.ability.tasks import named
@@ -34,10 +32,8 @@ from mitigation.api import Options, planned_evaluation
 from mitigation.commands.glue import add_to_methods
 from mitigation.errors import MitigationError
 from mitigation.methods import comparison
-from mitigation.methods.comparison import BENCHMARKS, COLUMNS, DOMAINS, change_of
 from mitigation.recipe import Recipe, read_settings, resolve_settings
 from mitigation.running.quantization import choose_quantization
-from mitigation.running.run import finished, make_and_evaluate
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import FACTS, read
 from scoring.inference.load_options import LoadOptions
@@ -98,9 +94,9 @@ def main(
 ) -> None:
     """Makes an adapter or prompt of MODEL with each recipe, and writes all before and after scores on one page.
 
-    With RECIPE before MODEL, that recipe in each domain, and its scores are printed beside those of papers.
+    With RECIPE before MODEL, it runs that recipe alone, in each domain, and prints the scores of papers too.
     """
-    console, errors = terminal(200), Console(stderr=True)
+    console, errors = terminal.terminal(200), Console(stderr=True)
     with ended(errors, ScoringError):
         recipe, model = recipe_and_model(names)
         if out is None:
@@ -130,7 +126,7 @@ def main(
                 for name, changed in variants(method, evaluation.profile, domains_of_methods, seeds, points):
                     complete = maker.make(method, name, config_of_recipe.get(method.name, {}), corpus, changed)
                     if not complete and sweep and name == f"fast-{domains_of_methods[0]}":
-                        break  # without its located block there is no sweep, whatever the others give
+                        break  # the sweep needs the block that this run locates
         if glue:
             add_to_methods(out, options, split_list(glue), evaluation.limit, errors)
         if sweep:
@@ -140,8 +136,8 @@ def main(
         for table in tables:
             if recipe:
                 console.print(grid(table.frame, table.domain))
-            show_wrapped(console, f"{table.domain}: {table.conclusion[0]}")
-        show(console, [f"{out / 'methods.html'} has all methods side by side."])
+            terminal.show_wrapped(console, f"{table.domain}: {table.conclusion[0]}")
+        terminal.show(console, [f"{out / 'methods.html'} has all methods side by side."])
 
 
 def recipe_and_model(names: Sequence[str]) -> tuple[str, str]:
@@ -181,10 +177,10 @@ def checked_domains(domains: str, recipe: str) -> list[str]:
     """
     chosen = split_list(domains)
     for name in chosen:
-        if name not in DOMAINS:
-            raise MitigationError(f"The domain is {name!r}; give some of {', '.join(DOMAINS)}.")
+        if name not in comparison.DOMAINS:
+            raise MitigationError(f"The domain is {name!r}; give some of {', '.join(comparison.DOMAINS)}.")
     if not chosen and recipe:
-        return list(DOMAINS)
+        return list(comparison.DOMAINS)
     return chosen
 
 
@@ -244,16 +240,18 @@ class TableMaker:
 
         The reason of a failure is shown and kept among the reasons.
         """
+        from mitigation.running import run  # with it comes torch
+
         try:
             settings = settings_of(recipe, self.profile, config, corpus, **changed)
-            if finished(recipe, settings, self.loaded, self.rows, self.out / name):
+            if run.finished(recipe, settings, self.loaded, self.rows, self.out / name):
                 return True
             self.reasons.pop(name, None)
             shared: Model | None = self.loaded
             if choose_quantization(recipe, "auto", self.device)[0]:
                 # Weights in 4 bits are of the recipes that want them; the others share the loaded model.
                 shared = None
-            make_and_evaluate(
+            run.make_and_evaluate(
                 recipe,
                 settings,
                 self.options,
@@ -268,7 +266,7 @@ class TableMaker:
             self._write_page()
         except (ScoringError, BuildError) as error:
             self.reasons[name] = str(error)
-            show(self.errors, [f"{name}: {error}"])
+            terminal.show(self.errors, [f"{name}: {error}"])
             self.loaded = self.options.load()  # what a recipe left in the middle is not for the next one
             return False
         return True
@@ -353,14 +351,14 @@ def write_sweep(out: Path, model: str, name: str, reason: str = "") -> None:
             points.append((int(number), setting, facts.parent))
     for value, setting, folder in sorted(points):
         adapter = read(folder)
-        for column, score in COLUMNS.items():
-            change = change_of(adapter, column, name.rpartition("-")[2])
+        for column, score in comparison.COLUMNS.items():
+            change = comparison.change_of(adapter, column, name.rpartition("-")[2])
             in_percent = score.ideal in (50.0, 100.0) or column in ("DS", "LMS")
             if change and in_percent:
                 after, low, high = change.after
                 content[setting].setdefault(column, []).append([value, after, low, high])
     picture = chart(swept_panels(content), f"fast on {model}")["png"]
-    put_all(out, {"sweep.json": SWEEP.content(content), "sweep.png": picture}, MitigationError)
+    files.put_all(out, {"sweep.json": SWEEP.content(content), "sweep.png": picture}, MitigationError)
 
 
 def settings_of(
@@ -385,7 +383,7 @@ def planned_columns(recipe: Recipe, options: Options, data: TrainingData) -> Cal
     Named benchmarks are scored whole; of the others only the splits of the columns, because a table has many methods.
     """
     # Columns are the same for all methods, whatever benchmarks the recipe names for itself.
-    planned = planned_evaluation(replace(recipe, benchmarks=tuple(BENCHMARKS)), options, data)
+    planned = planned_evaluation(replace(recipe, benchmarks=tuple(comparison.BENCHMARKS)), options, data)
 
     def evaluation(model: Model) -> Evaluation:
         whole = planned(model)
@@ -394,7 +392,7 @@ def planned_columns(recipe: Recipe, options: Options, data: TrainingData) -> Cal
         parts = []
         for part in whole.parts:
             # Published forms of the data are needed too; they have the name of the clean form and -paper.
-            needed = BENCHMARKS[part.benchmark.name]
+            needed = comparison.BENCHMARKS[part.benchmark.name]
             splits = tuple(split for split in part.splits if split.name.replace("-paper/", "/") in needed)
             if splits:
                 parts.append(replace(part, splits=splits))
@@ -441,7 +439,7 @@ def read_config(path: Path | None, recipe: str = "") -> dict[str, dict[str, Any]
 def grid(frame: pd.DataFrame, title: str) -> Grid:
     """A printable table of the scores of a domain: before and after each method, and what papers print."""
     measured = set(frame.column)
-    columns = [column for column in COLUMNS if column in measured]
+    columns = [column for column in comparison.COLUMNS if column in measured]
     rows = []
     for (method, source), scores in frame.groupby(["method", "source"], sort=False):
         if source != "measured":
@@ -450,7 +448,7 @@ def grid(frame: pd.DataFrame, title: str) -> Grid:
             continue
         for side in ("before", "after"):
             rows.append((f"{method}, {side}", str(source), *_texts_of(scores, side, columns)))
-    return text_table(["method", "source", *columns], rows, title)
+    return terminal.text_table(["method", "source", *columns], rows, title)
 
 
 def _texts_of(scores: pd.DataFrame, side: str, columns: Sequence[str]) -> list[str]:
@@ -460,5 +458,5 @@ def _texts_of(scores: pd.DataFrame, side: str, columns: Sequence[str]) -> list[s
         values["DS"] = 100.0  # the differentiation score is of two runs: the model agrees with itself
     texts = []
     for column in columns:
-        texts.append(decimals(values[column], 2, missing="") if column in values else "")
+        texts.append(numbers.decimals(values[column], 2, missing="") if column in values else "")
     return texts

@@ -2,9 +2,13 @@
 
 Source: *Large Language Model Bias Mitigation from the Perspective of Knowledge Editing* (FAST; Chen et al., 2024),
 section 3. L_e makes the scores of the biased and the unbiased sentence of a pair equal, L_s1 keeps the distribution of
-all other tokens after a prompt, L_s2 keeps the distribution after the subject alone. This project adds L_t, which keeps
-the distributions in ordinary text (:mod:`mitigation.editing.ordinary`). The same loop makes one edit, thousands, or
-more on top of an earlier stamp.
+all other tokens after a prompt, L_s2 keeps the distribution after the subject alone. The same loop makes one edit,
+thousands, or more on top of an earlier stamp.
+
+L_s1 and L_s2 see edited prompts and subjects only, so nothing in them keeps other text. This project adds L_t: the
+divergence KL(unchanged || edited) at every token of some ordinary texts, in nats a token. A masked model has to be
+asked with a mask: each text has :data:`PARTS` versions. Each version masks another part of the tokens, so after as many
+passes each token was asked once. L_g keeps the pronoun where a text states a gender (:mod:`mitigation.editing.stated`).
 
 The paper makes one pass over the pairs and trains each batch to its end. Then the gaps of earlier pairs drift
 while later ones are trained, and all may end on one side of zero. Several passes train all pairs together,
@@ -13,22 +17,28 @@ unless L_s1 and L_s2 pull to one side. Their weights therefore fall from pass to
 Example with 2 passes: rate 0.1, alpha 40 in the first pass; rate 0.05, alpha 10 in the second.
 """
 
+from __future__ import annotations
+
+import copy
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from rich.console import Console
 
 from cards.common.progress import track
-from mitigation.editing.ordinary import OrdinaryText
 from mitigation.editing.pairs import EditPair, Place
 from mitigation.editing.settings import EditingSchedule
 from mitigation.editing.stamped import StampedNetwork
+from mitigation.editing.stated import NO_SENTENCES, StatedBatch, StatedGender
+from mitigation.errors import MitigationError
 from mitigation.training import train
-from mitigation.training.train import LossCurve, restore, save
+from scoring.inference.model import Model
 from scoring.inference.tokens import Query
 
 #: Seconds between checkpoints within one of several passes.
@@ -37,6 +47,80 @@ CHECKPOINT_SECONDS = 30
 PrefixedPair = Sequence[EditPair]
 #: Pairs that are measured together.
 MEASURED = 64
+#: The parts of a text for a masked model, so that one masks about 15 % of it.
+PARTS = 7
+#: The most tokens of a text; the rest is cut.
+LONGEST = 128
+
+
+class OrdinaryText:
+    """Queries for all tokens of ordinary texts, in a new order in every pass over them.
+
+    Parameters
+    ----------
+    texts:
+        The texts; each is cut after :data:`LONGEST` tokens or at the model's window.
+    seed:
+        Of the order, and of the parts that are masked.
+
+    Raises
+    ------
+    MitigationError
+        If no text has a token.
+    """
+
+    def __init__(self, model: Model, texts: Sequence[str], seed: int) -> None:
+        tokens = model.tokens
+        self.kind, self.seed, self.mask = tokens.kind, seed, tokens.tokenizer.mask_token_id
+        # A causal model reads each text after the start token, a masked one between the tokens around a text.
+        if tokens.kind == "causal":
+            before, after = tokens.start, []
+        else:
+            before, after = tokens.prefix, tokens.suffix
+        self.around = len(before), len(after)
+        longest = min(LONGEST, tokens.window or LONGEST) - sum(self.around)
+        self.rows = []
+        for encoding in tokens.encode(list(texts)):
+            ids = encoding.ids[:longest]
+            if ids:
+                self.rows.append((*before, *ids, *after))
+        if not self.rows:
+            raise MitigationError("The ordinary text has no line with a token; give other text, or --gamma 0.")
+
+    def batch(self, step: int, size: int) -> list[Query]:
+        """The queries of a step over ``size`` texts, or all where there are fewer; a step depends on its number."""
+        count, size = len(self.rows), min(size, len(self.rows))
+        queries = []
+        for position in range(step * size, (step + 1) * size):
+            passed, place = divmod(position, count)
+            number = int(np.random.default_rng([self.seed, passed]).permutation(count)[place])
+            query = self._query(number, passed)
+            if query.at:
+                queries.append(query)
+        return queries
+
+    def halves(self) -> tuple[OrdinaryText, OrdinaryText]:
+        """Two of these, of which each has every second text."""
+        both = copy.copy(self), copy.copy(self)
+        for start, half in enumerate(both):
+            half.rows = self.rows[start::2]
+        return both
+
+    def _query(self, number: int, passed: int) -> Query:
+        """The query for all tokens of a text after those before them, or for a masked part of its tokens."""
+        ids = self.rows[number]
+        before, after = self.around
+        end = len(ids) - after
+        if self.kind == "causal":
+            # A token is predicted at the position before it.
+            return Query(ids, tuple(range(before - 1, end - 1)), ids[before:end])
+        # The same order in every pass, so that the parts of a text do not overlap.
+        order = np.random.default_rng([self.seed, number]).permutation(end - before)
+        part = sorted(before + int(place) for place in order[passed % PARTS :: PARTS])
+        hidden = list(ids)
+        for place in part:
+            hidden[place] = self.mask
+        return Query(tuple(hidden), tuple(part), tuple(ids[place] for place in part))
 
 
 def pair_gap(biased: torch.Tensor, unbiased: torch.Tensor, compare: str) -> torch.Tensor:
@@ -71,14 +155,48 @@ def kl_divergence(base: torch.Tensor, edited: torch.Tensor, without: torch.Tenso
     return (base.exp() * (base - edited)).sum(1)
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a step keeps besides its pairs: queries of ordinary text, and of pronouns whose gender is stated."""
+
+    ordinary: Sequence[Query] = ()
+    stated: StatedBatch = NO_SENTENCES
+
+
+NOTHING = Kept()
+
+
+@dataclass(frozen=True, slots=True)
+class KeptText:
+    """Where a training takes what it keeps from; None for none."""
+
+    ordinary: OrdinaryText | None = None
+    stated: StatedGender | None = None
+
+    def batch(self, step: int, size: int) -> Kept:
+        """What a step keeps, ``size`` texts of each."""
+        ordinary = self.ordinary.batch(step, size) if self.ordinary else ()
+        stated = self.stated.batch(step, size) if self.stated else NO_SENTENCES
+        return Kept(ordinary, stated)
+
+    def halves(self) -> tuple[KeptText, KeptText]:
+        """Two of these, of which each has every second text."""
+        ordinary = self.ordinary.halves() if self.ordinary else (None, None)
+        stated = self.stated.halves() if self.stated else (None, None)
+        return KeptText(ordinary[0], stated[0]), KeptText(ordinary[1], stated[1])
+
+
+NO_TEXT = KeptText()
+
+
 class PairBatch:
     """Prefixed pairs as one batch of queries, which is run once per step.
 
     The queries for the biased sentences come first, then those for the unbiased ones, then those for the subjects
-    alone.
+    alone, for ordinary text, and for pronouns whose gender is stated.
     """
 
-    def __init__(self, prefixed: Sequence[PrefixedPair], ordinary: Sequence[Query] = ()) -> None:
+    def __init__(self, prefixed: Sequence[PrefixedPair], kept: Kept = NOTHING) -> None:
         self.pairs: list[EditPair] = []
         alone: list[Query] = []
         for versions in prefixed:
@@ -91,7 +209,7 @@ class PairBatch:
             starts.append(len(sentences))
             sentences += side
         self.scored = sum(len(query.at) for query in sentences)
-        self.queries = sentences + alone + list(ordinary)
+        self.queries = [*sentences, *alone, *kept.ordinary, *kept.stated.queries]
         self.prompts: list[Place] = []
         for number, pair in enumerate(self.pairs):
             # The sides begin with the biased sentences, and only these are needed: up to the object both are the same.
@@ -99,16 +217,23 @@ class PairBatch:
         self.alone = [Place(len(sentences) + number, 0) for number in range(len(alone))]
         first = len(sentences) + len(alone)
         self.ordinary: list[Place] = []
-        for number, query in enumerate(ordinary):
+        for number, query in enumerate(kept.ordinary):
             self.ordinary += [Place(first + number, answer) for answer in range(len(query.at))]
+        first += len(kept.ordinary)
+        self.stated = [Place(first + number, 0) for number in range(len(kept.stated.queries))]
         self.objects = torch.tensor([pair.objects for pair in self.pairs])
 
     def loss_terms(self, network: StampedNetwork, schedule: EditingSchedule) -> dict[str, Any]:
-        """L_e, L_s1, L_s2 and (of ordinary text) L_t as means, and their weighted sum ``loss``."""
-        logprobs, edited, base = network.answers(self.queries, self.prompts + self.alone + self.ordinary)
+        """L_e, L_s1, L_s2, (of ordinary text) L_t and (of stated gender) L_g as means, and their weighted sum.
+
+        The sum is ``loss``. L_t and L_g are among the terms where the batch has such queries.
+        """
+        places = self.prompts + self.alone + self.ordinary + self.stated
+        logprobs, edited, base = network.answers(self.queries, places)
         biased, unbiased = network.pair_scores(self.pairs, logprobs[: self.scored])
         count, objects = len(self.pairs), self.objects.to(edited.device)
         others = count + len(self.alone)
+        stated = others + len(self.ordinary)
         # kl_div(reduction="mean") of PyTorch divides by all elements, the vocabulary too.
         size = edited.shape[1] if schedule.divergence == "mean" else 1
         terms = {
@@ -118,8 +243,11 @@ class PairBatch:
         }
         loss = terms["l_e"] + schedule.alpha * terms["l_s1"] + schedule.beta * terms["l_s2"]
         if self.ordinary:
-            terms["l_t"] = kl_divergence(base[others:], edited[others:]).mean()
+            terms["l_t"] = kl_divergence(base[others:stated], edited[others:stated]).mean()
             loss = loss + schedule.gamma * terms["l_t"]
+        if self.stated:
+            terms["l_g"] = kl_divergence(base[stated:], edited[stated:]).mean()
+            loss = loss + schedule.delta * terms["l_g"]
         return {"loss": loss, **terms}
 
 
@@ -140,8 +268,8 @@ def edit(
     schedule: EditingSchedule,
     checkpoint: Path,
     console: Console,
-    ordinary: OrdinaryText | None = None,
-) -> LossCurve:
+    kept: KeptText = NO_TEXT,
+) -> train.LossCurve:
     """Trains the stamp of a network on pairs 0 to ``count``.
 
     An interrupted run resumes from its checkpoint: after each batch in one pass; else after each pass, and
@@ -153,8 +281,8 @@ def edit(
         A function from the number of a pair and that of the pass to that pair, alone and after prefixes.
     held:
         Pairs that are measured before training and after each pass, but not trained; may be empty.
-    ordinary:
-        Text that L_t keeps, as many texts in a step as pairs; None for none.
+    kept:
+        What L_t and L_g keep, as many texts of each in a step as pairs; nothing by default.
 
     Returns
     -------
@@ -169,7 +297,7 @@ def edit(
     trained = network.trained
     single_pass, per_pass = schedule.passes == 1, schedule.batches_per_pass(count)
     optimizer = _adam(trained, schedule)
-    state = restore(checkpoint, trained, optimizer)
+    state = train.restore(checkpoint, trained, optimizer)
     if held and not state.curve.held:
         state.curve.held.append({"step": 0, **mean_terms(network, held, schedule)})
     steps = range(state.step, schedule.passes * per_pass)
@@ -177,8 +305,7 @@ def edit(
     for step in track(steps, "editing", console=console, disable=not steps):
         # A step depends on its number alone, so a continued training takes the same batches.
         prefixed_pairs = [prefixed(number, step // per_pass) for number in schedule.pair_numbers(step, count)]
-        texts = ordinary.batch(step, schedule.batch) if ordinary else []
-        batch = PairBatch(prefixed_pairs, texts)
+        batch = PairBatch(prefixed_pairs, kept.batch(step, schedule.batch))
         if single_pass:
             # In the paper each batch is an edit of its own, which begins without the moments of the one before.
             optimizer = _adam(trained, schedule)
@@ -188,7 +315,7 @@ def edit(
             state.curve.held.append({"step": state.step, **mean_terms(network, held, schedule)})
         # Writing one can take longer than a step, so within a pass time decides and not the number of steps.
         if single_pass or end_of_pass or time.monotonic() - saved >= CHECKPOINT_SECONDS:
-            save(checkpoint, trained, optimizer, state)
+            train.save(checkpoint, trained, optimizer, state)
             saved = time.monotonic()
     return state.curve
 

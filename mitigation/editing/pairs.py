@@ -27,8 +27,8 @@ PAIR = LABELS[:2]
 OBJECT = "object"
 #: The configs whose rows the benchmark StereoSet scores; the others are scored as pairs.
 STEREOSET = frozenset({"stereoset", "stereoset-intersentence"})
-#: Configs that say the same of a subject in several published wordings: the name of the source, and the column that
-#: tells its wordings apart.
+#: Configs with several published wordings of the same statement about a subject: the name of the source, and the column
+#: with the wording of a row.
 WORDINGS = {"bec_pro": ("BEC-Pro", "template"), "winogender": ("Winogender", "prompt")}
 T = TypeVar("T")
 

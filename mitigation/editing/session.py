@@ -9,7 +9,7 @@ sentences shows whether an edit only changes what tokens are counted.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -21,26 +21,23 @@ from rich.console import Console
 
 from builders.parsers.triplets import filled
 from builders.text.wording import BLANK
-from cards.common.files import put
-from cards.common.terminal import show
+from cards.common import files, terminal
 from cards.common.text import split_list
 from mitigation.editing import PAIRS, SIDES, pairs
-from mitigation.editing.edit import MEASURED, edit, mean_terms
-from mitigation.editing.ordinary import OrdinaryText
-from mitigation.editing.pairs import WORDINGS, EditPair, each_possible
+from mitigation.editing.edit import MEASURED, Kept, KeptText, OrdinaryText, PairBatch, edit, mean_terms
+from mitigation.editing.pairs import WORDINGS, EditPair, Place, each_possible
 from mitigation.editing.settings import OPENINGS, PairSettings
 from mitigation.editing.stamped import StampedNetwork
+from mitigation.editing.stated import StatedGender, leans
 from mitigation.errors import MitigationError
 from mitigation.recipe import Job
-from mitigation.running.evaluate import changed
-from mitigation.running.plots import plot_changes, write_losses
+from mitigation.running import evaluate, plots
 from mitigation.texts.pairs_file import read_pairs
 from mitigation.training.train import LossCurve, checkpoint_path
 from scoring.adapters.facts import Change
 from scoring.inference.generation import Decoding
 from scoring.inference.model import Model
-from scoring.metrics import knowledge
-from scoring.metrics.sums import mean
+from scoring.metrics import knowledge, sums
 from scoring.statistics import stats
 from scoring.types import Floats, Group, Metric, Request, Row, Table
 
@@ -53,6 +50,8 @@ SOURCES = tuple(source for source, _ in WORDINGS.values())
 FRAMES = ('As somebody put it once: "{}"', "To say the same again: {}", "{} That is what people were told.")
 #: Other words for the sentence that relates two words of WEAT, written for this project.
 WEAT = ('Whoever hears "{}" may think of "{}".', 'Between "{}" and "{}" there is a link.')
+#: The batches of texts that a trial measures.
+TRIAL_BATCHES = 10
 SidedPair = tuple[str, EditPair]
 #: The fields of a row that hold its sentence.
 _TEXTS = ("prompt", "context", "sentence_biased", "sentence_unbiased", "sentence_irrelevant")
@@ -122,7 +121,7 @@ def rewordings(row: Row) -> list[Row]:
 
 
 def reworded(row: Row, frame: str) -> Row:
-    """A row whose sentences stand inside a frame.
+    """The row with its sentences inside a frame, which is a text with one place.
 
     >>> reworded({"prompt": "She is [BLANK].", "context": None}, "To say the same again: {}")["prompt"]
     'To say the same again: She is [BLANK].'
@@ -171,7 +170,7 @@ def gap() -> Metric:
     array([2.])
     """
     reading = "Mean absolute difference of the scores of the biased and the unbiased sentence, in nats; 0 is no bias."
-    return mean(
+    return sums.mean(
         "gap", lambda table: np.abs(table["score_biased"] - table["score_unbiased"]), 0, 0, float("inf"), reading
     )
 
@@ -212,7 +211,7 @@ def _changes_of(items: Sequence[tuple[Group, Metric]], before: Table, after: Tab
     estimates_after = stats.measure(items, after, clusters, benchmark=PAIRS)
     changes = []
     for difference, old, new in zip(differences, estimates_before, estimates_after, strict=True):
-        changes.append(changed(difference, old, new))
+        changes.append(evaluate.changed(difference, old, new))
     return changes
 
 
@@ -229,7 +228,7 @@ def write_pairs(path: Path, pairs: MeasuredPairs, before: Table, after: Table, l
         }
         rows.append(json.dumps(row))
     lines = ",\n  ".join(rows)
-    put(path, f'{{"left_out": {json.dumps(left_out, indent=1)},\n "pairs": [\n  {lines}]}}\n'.encode())
+    files.put(path, f'{{"left_out": {json.dumps(left_out, indent=1)},\n "pairs": [\n  {lines}]}}\n'.encode())
 
 
 class EditingSession:
@@ -262,7 +261,10 @@ class EditingSession:
         self.edited, self.held = split_subjects([row for row, _ in possible], settings.held_out, settings.seed)
         # Now, while the network has no adapter yet.
         self._prefixes = generate_prefixes(job.model, settings)
-        self._ordinary = OrdinaryText(job.model, settings.texts(), settings.seed) if settings.gamma else None
+        self._kept = KeptText(
+            OrdinaryText(job.model, settings.texts(), settings.seed) if settings.gamma else None,
+            stated_gender(job.model, settings),
+        )
         # A pair meets the same prefix in several passes, and its queries are made once.
         self._after_prefix = cache(self._make_after_prefix)
 
@@ -299,6 +301,58 @@ class EditingSession:
                 versions.append(pair)
         return versions
 
+    def trial(self, network: StampedNetwork, passes: int, name: str) -> dict[str, float]:
+        """Trains an adapter for a few passes, and measures what it has learned on what it has not seen.
+
+        Returns
+        -------
+        dict
+            L_e of the held-out pairs; L_t of every second text, and ``stated``, the mean absolute change of the lean of
+            every second pair of sentences that state a gender (training has the others); and ``value``, the sum of
+            L_e, ``stated`` and L_t with its weight: the less, the better. A nat of bias that stays counts as much as a
+            nat of stated gender that goes.
+        """
+        settings = replace(self.settings, passes=passes)
+        held_pairs = [self._pairs[row["id"]] for row in self.held]
+        seen, unseen = self._kept.halves()
+        before = self._leans(network, unseen.stated)
+        path = checkpoint_path(self.job, name)
+        edit(network, self._versions, len(self.edited), [], settings, path, self.job.console, seen)
+        terms = {"l_e": mean_terms(network, held_pairs, settings)["l_e"]}
+        value = terms["l_e"]
+        if unseen.ordinary:
+            terms["l_t"] = self._divergence(network, unseen.ordinary)
+            value += settings.gamma * terms["l_t"]
+        if unseen.stated:
+            terms["stated"] = float((self._leans(network, unseen.stated) - before).abs().mean())
+            value += terms["stated"]
+        return terms | {"value": value}
+
+    @torch.no_grad()
+    def _leans(self, network: StampedNetwork, stated: StatedGender | None) -> torch.Tensor:
+        """The lean of each pair of sentences that state a gender [pairs], in nats; empty without such sentences."""
+        every = [torch.empty(0)]
+        if stated:
+            asked = stated.batch(0, stated.count)
+            # In batches, because the distributions at all places of many sentences need much memory.
+            for start in range(0, stated.count, MEASURED):
+                queries = asked.queries[start : start + MEASURED]
+                places = [Place(number, 0) for number in range(len(queries))]
+                logs = network.answers(queries, places).edited.float().cpu()
+                every.append(leans(logs, torch.tensor(asked.forms[start : start + MEASURED])))
+        return torch.cat(every)
+
+    @torch.no_grad()
+    def _divergence(self, network: StampedNetwork, ordinary: OrdinaryText) -> float:
+        """L_t over some batches of texts, as a mean."""
+        total = 0.0
+        for step in range(TRIAL_BATCHES):
+            # A batch needs a pair, whose own terms are not read.
+            pair = self._pairs[self.edited[0]["id"]]
+            kept = Kept(ordinary.batch(step, self.settings.batch))
+            total += float(PairBatch([[pair]], kept).loss_terms(network, self.settings)["l_t"])
+        return total / TRIAL_BATCHES
+
     def train(self, network: StampedNetwork, what: str, title: str) -> tuple[tuple[Change, ...], dict[str, float]]:
         """Trains the adapter of a network on the pairs; writes losses, scores of pairs and pictures.
 
@@ -320,29 +374,43 @@ class EditingSession:
             EDITED: list(zip(self.edited, trained_pairs, strict=True)),
         }
         measured = measured_pairs(self._pair, sides, pairs.other_wordings(job.data, settings.domain))
-        # To find out at the end whether anything was learnt at all.
+        # Compared with the weights after the training: where nothing changed, the model has learnt nothing.
         start = {name: weight.detach().clone() for name, weight in network.trained.items()}
         before = mean_terms(network, trained_pairs, settings)
         scored_before = measured.scores(network)
+        lean_before = self._leans(network, self._kept.stated)
         begun, path = job.meter.seconds, checkpoint_path(job, "editing")
-        curve = edit(network, self._versions, len(self.edited), held_pairs, settings, path, job.console, self._ordinary)
+        curve = edit(network, self._versions, len(self.edited), held_pairs, settings, path, job.console, self._kept)
         took = job.meter.seconds - begun
         after = mean_terms(network, trained_pairs, settings)
         scored_after = measured.scores(network)
+        lean_after = self._leans(network, self._kept.stated)
         if all(torch.equal(start[name], weight) for name, weight in network.trained.items()):
             sentence = f"No batch improved its loss, so the {what} changes nothing; lower --rate {settings.rate}."
-            show(job.console, [sentence])
-        write_losses(curve, out, f"{job.recipe} on {title}", step="batch")
+            terminal.show(job.console, [sentence])
+        plots.write_losses(curve, out, f"{job.recipe} on {title}", step="batch")
         changes = pair_changes(scored_before, scored_after, settings.score)
         write_pairs(out / "pairs.json", measured, scored_before[0], scored_after[0], self.left_out)
-        plot_changes(changes, out / "pairs.png", f"{job.recipe} on {title}")
-        return changes, gap_measures(before, after, curve) | {
+        plots.plot_changes(changes, out / "pairs.png", f"{job.recipe} on {title}")
+        found = gap_measures(before, after, curve)
+        if len(lean_before):
+            found["stated_gender_before"] = float(lean_before.mean())
+            found["stated_gender_after"] = float(lean_after.mean())
+        return changes, found | {
             "pairs_edited": len(self.edited),
             "pairs_held_out": len(self.held),
             "pairs_left_out": len(self.left_out),
             "seconds_editing": took,
             "seconds_editing_per_pair": took / len(self.edited),
         }
+
+
+def stated_gender(model: Model, settings: PairSettings) -> StatedGender | None:
+    """The sentences that state a gender; None without a weight, for other domains, and where no pronoun is a token."""
+    if not settings.delta or settings.domain not in ("gender", "all"):
+        return None
+    stated = StatedGender(model, settings.seed)
+    return stated if stated.count else None
 
 
 def tell_left_out(left_out: Mapping[str, str], count: int, what: str, console: Console) -> None:
@@ -354,7 +422,7 @@ def tell_left_out(left_out: Mapping[str, str], count: int, what: str, console: C
         names.append("…")
     reason = next(iter(left_out.values()))
     sentence = f"{len(left_out)} of {count} pairs cannot be {what} and are left out ({', '.join(names)})"
-    show(console, [f"{sentence}; first: {reason}"])
+    terminal.show(console, [f"{sentence}; first: {reason}"])
 
 
 def split_subjects(rows: Sequence[Row], share: float, seed: int) -> tuple[list[Row], list[Row]]:

@@ -12,8 +12,7 @@ import numpy as np
 
 from cards.common.text import split_list
 from mitigation.recipe import Settings, defaults, setting
-from mitigation.texts import corpora
-from mitigation.texts.pairs_file import read_pairs
+from mitigation.texts import corpora, pairs_file
 from mitigation.training.settings import CorpusSettings
 from scoring.types import ScoringError
 
@@ -31,7 +30,7 @@ class EditingSchedule(Settings):
 
     In one pass, as in the paper, each batch has an Adam of its own and ends with the weights that ``keep`` says,
     of its best step or of its last, in the order of the pairs. Several passes share one Adam and draw a new order
-    each; the rate falls linearly by pass, the weights of L_s1 and L_s2 with its square. The weight of L_t stays.
+    each; the rate falls linearly by pass, the weights of L_s1 and L_s2 with its square. Those of L_t and L_g stay.
     """
 
     batch: int = setting(16, "Pairs per batch.", OWN, above=0)
@@ -39,7 +38,8 @@ class EditingSchedule(Settings):
     rate: float = setting(1e-3, "Learning rate of Adam.", OWN, above=0)
     alpha: float = setting(10.0, "Weight of L_s1, which keeps all other tokens after a prompt.", OWN, least=0)
     beta: float = setting(0.1, "Weight of L_s2, which keeps the tokens after a subject alone.", PAPER, least=0)
-    gamma: float = setting(2.0, "Weight of L_t, which keeps all tokens of ordinary text.", OWN, least=0)
+    gamma: float = setting(4.0, "Weight of L_t, which keeps all tokens of ordinary text.", OWN, least=0)
+    delta: float = setting(1.0, "Weight of L_g, which keeps the pronoun where a text states a gender.", OWN, least=0)
     compare: str = setting(
         "log", "What L_e compares: probability, or log for its logarithm.", OWN, choices=("probability", "log")
     )
@@ -150,7 +150,7 @@ def number_of_steps(settings: PairSettings, data: TrainingData) -> int:
     configs = split_list(settings.sets)
     try:
         if settings.pairs:
-            rows = read_pairs(settings.pairs)
+            rows = pairs_file.read_pairs(settings.pairs)
         else:
             rows, _ = split_wordings(pair_rows(data, configs, settings.split, settings.domain))
     except ScoringError:

@@ -15,11 +15,9 @@ from typing import Any
 
 import pandas as pd
 
-from cards.common.files import RECORD, refuse_foreign
+from cards.common import files, stored, verdict
 from cards.common.numbers import decimals, interval, with_interval
 from cards.common.sentences import say
-from cards.common.stored import Stored
-from cards.common.verdict import LEVEL, ability_verdict, corrected, p_of, p_side, standing, verdict
 from mitigation.editing import PAIRS
 from mitigation.errors import MitigationError
 from scoring import benchmarks
@@ -37,7 +35,7 @@ PRINTED: Mapping[str, Mapping[str, str]] = _DATA["printed"]
 Place = tuple[str, str, str]
 #: The data whose SS is not held out for a method that was trained on it.
 _STEREOSET = "biaske/stereoset/test"
-METHODS = Stored("a list of methods", "remove it, and it is written again", unsigned=True)
+METHODS = stored.Stored("a list of methods", "remove it, and it is written again", unsigned=True)
 FILES = ("methods.json", "methods.csv", "methods.md", "methods.html")
 #: The order of methods by their verdict.
 _ORDER = ("nearer", "changed", "unclear", "identical", "", "further")
@@ -120,7 +118,7 @@ def change_of(adapter: Adapter, column: str, domain: str) -> Change | None:
 def to_remove(name: str, before: Numbers, ideal: float) -> str:
     """How much bias the score ``name`` showed before a recipe, and whether noise alone explains it: one sentence."""
     sentence = "remove.noise"
-    if standing(before, ideal) in ("above", "below"):
+    if verdict.standing(before, ideal) in ("above", "below"):
         sentence = "remove.shown"
     distance = f"{abs(before[0] - ideal):.2f}"
     return say(sentence, distance=distance, of=name, score=with_interval(before, ".2f"), ideal=f"{ideal:g}")
@@ -179,10 +177,10 @@ def said(change: Change, column: str, p: float, p_direction: float) -> str:
     if math.isinf(span):
         value, low, high = change.difference
         perplexity = change.before[0]
-        return ability_verdict((-(value / perplexity), -(high / perplexity), -(low / perplexity)), 1.0)
+        return verdict.ability_verdict((-(value / perplexity), -(high / perplexity), -(low / perplexity)), 1.0)
     if COLUMNS[column].ability:
-        return ability_verdict(change.difference, span)
-    return verdict(change.before[0], change.difference, COLUMNS[column].ideal, p, p_direction)
+        return verdict.ability_verdict(change.difference, span)
+    return verdict.verdict(change.before[0], change.difference, COLUMNS[column].ideal, p, p_direction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +248,7 @@ def _measured_rows(methods: Sequence[Method], domain: str) -> list[dict[str, Any
     clusters = []
     for row in rows:
         clusters.append(math.inf if math.isnan(row["clusters"]) else row["clusters"])
-    p_holm, p_direction = corrected([row["p"] for row in rows], [row["p_side"] for row in rows], clusters)
+    p_holm, p_direction = verdict.corrected([row["p"] for row in rows], [row["p_side"] for row in rows], clusters)
     verdicts_of_ability: dict[str, list[str]] = {}
     for number, row in enumerate(rows):
         row["p_holm"] = p_holm[number]
@@ -300,9 +298,9 @@ def _row(domain: str, method: str, column: str, changes: Sequence[Change]) -> di
     p = p_side_of_change = seed_sd = clusters = math.nan
     if score.ideal is not None and not score.ability:
         # Facts of an earlier version have no p and no p_side; both follow from the intervals.
-        p = p_of(change.difference) if change.p is None else change.p
+        p = verdict.p_of(change.difference) if change.p is None else change.p
         if change.p_side is None:
-            p_side_of_change = p_side(change.before, change.after, score.ideal, score.least, score.most)
+            p_side_of_change = verdict.p_side(change.before, change.after, score.ideal, score.least, score.most)
         else:
             p_side_of_change = change.p_side
     if len(changes) > 1:
@@ -366,7 +364,9 @@ def mean_change(changes: Sequence[Change]) -> Change:
     before = over_seeds([change.before for change in changes])
     after = over_seeds([change.after for change in changes])
     difference = over_seeds([change.difference for change in changes])
-    return replace(changes[0], before=before, after=after, difference=difference, p=p_of(difference), p_side=None)
+    return replace(
+        changes[0], before=before, after=after, difference=difference, p=verdict.p_of(difference), p_side=None
+    )
 
 
 def over_seeds(numbers: Sequence[Numbers]) -> Numbers:
@@ -459,7 +459,7 @@ class DomainTable:
     @property
     def by_chance(self) -> float:
         """How many p-values would be below 0.05 where no method changed anything."""
-        return LEVEL * self.tests
+        return verdict.LEVEL * self.tests
 
     def cells(self, frame: pd.DataFrame | None = None) -> dict[str, dict[str, Any]]:
         """Method to column to the change; methods that bring the score of bias nearer come first."""
@@ -685,8 +685,8 @@ def check_files(folder: Path) -> None:
         With the first such file.
     """
     # Earlier versions kept no record of checksums, so their files are known by methods.json.
-    if (folder / RECORD).exists() or not own_files(folder):
-        refuse_foreign(folder / RECORD, [folder / name for name in FILES], MitigationError)
+    if (folder / files.RECORD).exists() or not own_files(folder):
+        files.refuse_foreign(folder / files.RECORD, [folder / name for name in FILES], MitigationError)
 
 
 def check_same(folder: Path, measured: Mapping[str, Any]) -> None:

@@ -9,12 +9,10 @@ from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 
-from cards.common.files import put_all
-from cards.common.numbers import decimals
+from cards.common import files, numbers
 from cards.common.text import templates
 from mitigation.errors import MitigationError
 from mitigation.methods import comparison
-from mitigation.methods.comparison import COLUMNS, PRINTED
 from scoring.adapters.facts import SCHEMA, Adapter, Numbers
 from scoring.report.page import template
 from scoring.report.plots import draw
@@ -45,13 +43,13 @@ def page(model: str, tables: Sequence[comparison.DomainTable], measured: Mapping
     for table in tables:
         measured_columns |= set(table.columns)
     # In the order of columns.toml, whatever the order of measurement was.
-    columns = {name: column for name, column in COLUMNS.items() if name in measured_columns}
+    columns = {name: column for name, column in comparison.COLUMNS.items() if name in measured_columns}
     html = template("methods.html.j2", _TEMPLATES)
     html.globals.update(
         change_text=comparison.change_text,
         verdict_text=comparison.verdict_text,
         tone=tone,
-        decimals=decimals,
+        decimals=numbers.decimals,
         not_run=not_run,
     )
     return html.render(
@@ -67,7 +65,7 @@ def not_run(table: comparison.DomainTable) -> list[str]:
     """The methods that papers print for a domain and that were not run here, each once."""
     names: list[str] = []
     for name, _ in table.printed:
-        recipe = PRINTED["recipes"].get(name)
+        recipe = comparison.PRINTED["recipes"].get(name)
         if recipe not in table.cells() and name not in (*comparison.UNCHANGED, *names):
             names.append(name)
     return names
@@ -82,7 +80,7 @@ def _markdown_cell(row: Any) -> str:
     change = comparison.change_text(row)
     if change:
         change = f" ({change}, n {row.n:,.0f})"
-    return f"{decimals(row.after, 2, missing='')}{change} {comparison.verdict_text(row)}".strip()
+    return f"{numbers.decimals(row.after, 2, missing='')}{change} {comparison.verdict_text(row)}".strip()
 
 
 class Dot(NamedTuple):
@@ -99,7 +97,7 @@ def plot(table: comparison.DomainTable) -> draw.Panel | None:
 
     Methods that changed one of them beyond noise are in colour, with their intervals.
     """
-    ideal = COLUMNS[table.bias].ideal
+    ideal = comparison.COLUMNS[table.bias].ideal
     if ideal is None:
         return None
     dots = _dots(table, ideal)
@@ -309,7 +307,7 @@ def write(
         "methods.md": markdown(model, tables).encode(),
         "methods.html": page(model, tables, measured or {}).encode(),
     }
-    put_all(folder, contents, MitigationError, ours=comparison.own_files(folder))
+    files.put_all(folder, contents, MitigationError, ours=comparison.own_files(folder))
     return tables
 
 

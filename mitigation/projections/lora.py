@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from peft import LoraConfig
 
 from mitigation.adapters.write import save_peft
 from mitigation.errors import MitigationError
+from mitigation.projections.states import reading_map
 from mitigation.projections.subspaces import Projection
+from scoring.adapters.attach import wrap
 from scoring.inference.model import Model
 
 
@@ -25,8 +28,6 @@ def write_projection(model: Model, projection: Projection, out: Path) -> int:
     MitigationError
         If the projection removes nothing, or the network has no single map that reads the last hidden state.
     """
-    from mitigation.projections.states import reading_map
-
     if not projection.rank:
         raise MitigationError("The projection removes no direction, so there is nothing to write; give more text.")
     name, module = reading_map(model)
@@ -55,10 +56,6 @@ def write_lora(model: Model, matrices: Mapping[str, Matrices], out: Path) -> int
 
     All modules have the same rank, and either all of them a bias or none.
     """
-    from peft import LoraConfig
-
-    from scoring.adapters.attach import wrap
-
     first = next(iter(matrices.values()))
     rank, with_bias = len(first.a), first.bias is not None
     config = LoraConfig(

@@ -10,6 +10,7 @@ import torch
 from transformers.pytorch_utils import Conv1D
 
 from mitigation.errors import MitigationError
+from mitigation.training.train import network_inputs
 from scoring.adapters.attach import without_remarks
 from scoring.inference.model import Model
 from scoring.types import Floats
@@ -236,8 +237,6 @@ def mean_states(model: Model, texts: Sequence[str], most_tokens: int, batch: int
     Texts are cut after ``most_tokens`` tokens, or at the model's window if that is shorter. With the name of a
     ``block`` it is the mean of that block's output.
     """
-    from mitigation.training.train import network_inputs
-
     tokenizer = model.tokens.tokenizer
     longest = min(most_tokens, model.tokens.window or most_tokens)
     with without_remarks():  # transformers would warn of texts longer than the window, which are cut here

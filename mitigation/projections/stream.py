@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from mitigation.errors import MitigationError
-from mitigation.projections import sentences
-from mitigation.projections.fit import FITTED, LEAST, SentenceSettings
+from mitigation.projections import fit, sentences
 from mitigation.recipe import setting
 from mitigation.texts.pairs_file import CHOICE, FEWEST, read_contrast
 from mitigation.training.settings import CODE, OPEN
@@ -31,7 +30,7 @@ Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class StreamSettings(SentenceSettings):
+class StreamSettings(fit.SentenceSettings):
     """Which text the direction is from, and where it is read."""
 
     sentences: int = setting(10_000, "Sentences with a listed word.", CODE, above=0)
@@ -89,14 +88,14 @@ def text_pairs(model: Model, settings: StreamSettings) -> tuple[list[Pair], list
         elif about_second and not about_first:
             written[1].append((swapped, original))
     count = min(len(written[0]), len(written[1]))
-    if count < LEAST:
+    if count < fit.LEAST:
         raise MitigationError(
             f"The corpus has {len(written[0])} sentences with words of the first group alone and {len(written[1])} "
-            f"with words of the second, and at least {LEAST} of each are needed; give a larger corpus."
+            f"with words of the second, and at least {fit.LEAST} of each are needed; give a larger corpus."
         )
     # Alternating, so that every part of the list has as many sentences about each group.
     pairs = _alternating(written[0], written[1])
-    fitted = 2 * round(FITTED * count)
+    fitted = 2 * round(fit.FITTED * count)
     return pairs[:fitted], pairs[fitted:][: settings.held]
 
 

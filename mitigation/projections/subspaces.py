@@ -13,6 +13,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
+from scipy.linalg import orth  # type: ignore[import-untyped]
+from scipy.stats import binomtest  # type: ignore[import-untyped]
+from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 
 from scoring.types import Floats
 
@@ -46,8 +55,6 @@ class Projection:
 
 def row_space(matrix: Floats) -> Floats:
     """An orthonormal basis [width, rank] of the space of the rows of a matrix [rows, width]."""
-    from scipy.linalg import orth  # type: ignore[import-untyped]
-
     basis: Floats = np.zeros((matrix.shape[1], 0)) if np.allclose(matrix, 0) else orth(matrix.T)
     return basis
 
@@ -85,8 +92,6 @@ def inlp(
         If above 0, it ends at a classifier, after the first, that is right on the held-out states in at most the
         share of the largest class plus this many standard errors of that share; its directions are kept.
     """
-    from sklearn.svm import LinearSVC
-
     width, basis, accuracies = train.shape[1], np.zeros((train.shape[1], 0)), []
     projections = np.zeros((width, width))
     share = np.bincount(held_labels - held_labels.min()).max() / len(held_labels)
@@ -112,8 +117,6 @@ def principal_directions(groups: Sequence[Floats], components: int) -> Floats:
     Each array [sentences, width] has the states with one of the words. They are scaled to length 1, and the
     mean over the words of each sentence is subtracted.
     """
-    from sklearn.decomposition import PCA
-
     unit = [group / np.linalg.norm(group, axis=1, keepdims=True) for group in groups]
     mean = sum(unit) / len(unit)
     differences = np.concatenate([group - mean for group in unit])
@@ -137,8 +140,6 @@ def leace(
     tolerance:
         A direction in which the classes differ less (as a singular value of the whitened cross-covariance) stays.
     """
-    import torch
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # the package compiles a function by torch.jit
         from concept_erasure import LeaceFitter
@@ -162,18 +163,12 @@ class Probe:
     @property
     def numbers(self) -> tuple[float, float, float]:
         """The accuracy with its Wilson interval (95 %)."""
-        from scipy.stats import binomtest  # type: ignore[import-untyped]
-
         interval = binomtest(self.right, self.n).proportion_ci(method="wilson")
         return self.right / self.n, float(interval.low), float(interval.high)
 
 
 def probe(train: Floats, labels: np.ndarray[Any, Any], held: Floats, held_labels: np.ndarray[Any, Any]) -> Probe:
     """A logistic regression that is fitted on states and asked about held-out ones."""
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
     with _quiet():
         fitted = make_pipeline(StandardScaler(), LogisticRegression(max_iter=200)).fit(train, labels)
     right = int((fitted.predict(held) == held_labels).sum())
@@ -184,7 +179,6 @@ class _quiet(warnings.catch_warnings):  # noqa: N801
     """Hides that a classifier has not converged: after a projection nothing may be left to learn."""
 
     def __enter__(self) -> None:
-        from sklearn.exceptions import ConvergenceWarning
 
         super().__enter__()
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from cards.common.terminal import show
-from mitigation.errors import MitigationError
 from mitigation.projections import stream
-from mitigation.recipe import Adapter, Job, declared
+from mitigation.recipe import Adapter, Job, MitigationError, declared
 
 if TYPE_CHECKING:
     import torch
@@ -31,8 +30,7 @@ def run(job: Job[stream.StreamSettings]) -> Adapter:
     import torch
 
     from mitigation.adapters.temporary import attached
-    from mitigation.projections.lora import write_lora
-    from mitigation.projections.states import writing_maps
+    from mitigation.projections import lora, states
 
     model, settings = job.model, job.settings
     names, number = stream.block_names(model, settings.block)
@@ -41,9 +39,9 @@ def run(job: Job[stream.StreamSettings]) -> Adapter:
     vector = stream.difference(model, fitted, names[number], settings.most_tokens)
     direction = torch.from_numpy(vector / np.linalg.norm(vector))
     # Each map gets a LoRA of its own, but all remove the same direction.
-    matrices = without(writing_maps(model, names), direction)
+    matrices = without(states.writing_maps(model, names), direction)
     before, along = stream.preference(model, held), stream.spread_along(model, names, direction)
-    parameters = write_lora(model, matrices, job.out)
+    parameters = lora.write_lora(model, matrices, job.out)
     with attached(model, job.out) as ablated:
         # The check is of the written adapter, as a user will load it.
         share = stream.spread_along(ablated, names, direction) / along

@@ -18,11 +18,8 @@ from typing import TYPE_CHECKING
 
 from builders.files.manifest import file_sha256
 from builders.sources.catalogue import catalogue
-from mitigation.errors import MitigationError
-from mitigation.recipe import Adapter, Job, Model, declared, defaults, setting
-from mitigation.texts import corpora
-from mitigation.texts.attribute_words import SOURCE, attribute_words, fetched_source
-from mitigation.texts.pairs_file import read_pairs
+from mitigation.recipe import Adapter, Job, MitigationError, Model, declared, defaults, setting
+from mitigation.texts import attribute_words, corpora, pairs_file
 from mitigation.training.settings import OPEN, TrainingSettings
 from scoring.types import Row
 
@@ -72,7 +69,7 @@ class AutoDebiasSettings(TrainingSettings):
         if self.words == PUBLISHED:
             files = [(PUBLISHED, name) for name in SIDES.get(self.domain, ())]
         else:
-            words = attribute_words(self.words, self.domain)
+            words = attribute_words.attribute_words(self.words, self.domain)
             fingerprints[words.name] = words.version
         files.append((self.stereotypes, f"{PUBLISHED}/stereotypes"))
         if self.prompts != SEARCH:
@@ -80,7 +77,7 @@ class AutoDebiasSettings(TrainingSettings):
         for file, published in files:
             read_lines(file, published)  # refuses a file that cannot be read
             if file == PUBLISHED:
-                name = f"{SOURCE}{published}"
+                name = f"{attribute_words.SOURCE}{published}"
             else:
                 name = f"words:{Path(file).name}"
             fingerprints[name] = file_sha256(chosen_file(file, published))
@@ -93,15 +90,14 @@ def run(job: Job[AutoDebiasSettings]) -> Adapter:
     if job.settings.pairs:
         return run_on_pairs(job)
     from cards.common.files import put
-    from mitigation.training import alignment
-    from mitigation.training.train import checkpoint_path
+    from mitigation.training import alignment, train
     from mitigation.training.trainable import tune
 
     model, settings = job.model, job.settings
     pairs = alignment.whole_pairs(model, read_word_pairs(settings))
     stereotypes = alignment.token_numbers(model, read_lines(settings.stereotypes, f"{PUBLISHED}/stereotypes"))
     # One generator for the search and the split, so that a seed gives both.
-    draw, path = random.Random(settings.seed), checkpoint_path(job)
+    draw, path = random.Random(settings.seed), train.checkpoint_path(job)
     if settings.prompts == SEARCH:
         loss = alignment.AlignmentLoss(model, stereotypes, reverse=settings.published)
         # The search measures every prompt on every pair, so it takes a sample of them.
@@ -151,7 +147,7 @@ def run_on_pairs(job: Job[AutoDebiasSettings]) -> Adapter:
 
     model, settings = job.model, job.settings
     # Of each pair only the prompt and the two objects are used, not its sentences.
-    file_rows = read_pairs(settings.pairs)
+    file_rows = pairs_file.read_pairs(settings.pairs)
     possible, left_out = each_possible(file_rows, lambda row: edit_pair(model.tokens, row))
     tell_left_out(left_out, len(file_rows), "aligned", job.console)
     if not possible:
@@ -248,7 +244,7 @@ def read_word_pairs(settings: AutoDebiasSettings) -> list[tuple[str, str]]:
         If the published words cannot be fetched.
     """
     if settings.words != PUBLISHED:
-        groups = attribute_words(settings.words, settings.domain).groups
+        groups = attribute_words.attribute_words(settings.words, settings.domain).groups
     elif settings.domain in SIDES:
         first, second = SIDES[settings.domain]
         groups = tuple(zip(read_lines(PUBLISHED, first), read_lines(PUBLISHED, second), strict=True))
@@ -292,7 +288,7 @@ def chosen_file(file: str, published: str) -> Path:
     # Words were published for gender and race alone.
     if published not in catalogue().sources:
         raise MitigationError(f"Guo et al. published no {published.removeprefix(f'{PUBLISHED}/')}; give a file.")
-    return fetched_source(published).path
+    return attribute_words.fetched_source(published).path
 
 
 def split_pairs(

@@ -11,11 +11,8 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mitigation.errors import MitigationError
-from mitigation.recipe import Adapter, Job, declared, setting
-from mitigation.texts.attribute_words import AttributeWords, Swapper, name_pairs
-from mitigation.texts.corpora import fingerprints
-from mitigation.texts.pairs_file import read_pairs
+from mitigation.recipe import Adapter, Job, MitigationError, declared, setting
+from mitigation.texts import attribute_words, corpora, pairs_file
 from mitigation.training.settings import CODE, OPEN, LanguageSettings, WordSettings
 
 #: What may stand after a listed word in the published code.
@@ -48,10 +45,10 @@ class CdaSettings(LanguageSettings, WordSettings):
     def inputs(self) -> dict[str, str]:
         """The pairs; or the corpus, the list of words and the names."""
         if self.pairs:
-            return fingerprints(self.pairs)
+            return corpora.fingerprints(self.pairs)
         versions = super().inputs()
         if self.names:
-            names = name_pairs(self.names)
+            names = attribute_words.name_pairs(self.names)
             versions[names.name] = names.version
         return versions
 
@@ -62,11 +59,14 @@ def run(job: Job[CdaSettings]) -> Adapter:
 
     settings = job.settings
     if settings.pairs:
-        pairs = [(str(row["sentence_biased"]), str(row["sentence_unbiased"])) for row in read_pairs(settings.pairs)]
+        pairs = [
+            (str(row["sentence_biased"]), str(row["sentence_unbiased"]))
+            for row in pairs_file.read_pairs(settings.pairs)
+        ]
     else:
         names: Sequence[tuple[str, ...]] = ()
         if settings.names:
-            names = name_pairs(settings.names).groups
+            names = attribute_words.name_pairs(settings.names).groups
         pairs = changed(
             settings.texts(), settings.listed, published=settings.published, seed=settings.seed, names=names
         )
@@ -81,11 +81,16 @@ def run(job: Job[CdaSettings]) -> Adapter:
 
 
 def changed(
-    lines: Iterable[str], words: AttributeWords, *, published: bool, seed: int, names: Sequence[tuple[str, ...]] = ()
+    lines: Iterable[str],
+    words: attribute_words.AttributeWords,
+    *,
+    published: bool,
+    seed: int,
+    names: Sequence[tuple[str, ...]] = (),
 ) -> list[tuple[str, str]]:
     """Each text with a listed word or name, as it is written and with the words and names replaced."""
     draw = random.Random(seed)
-    swapper, others = Swapper(words, names), len(words.groups[0]) - 1
+    swapper, others = attribute_words.Swapper(words, names), len(words.groups[0]) - 1
     pairs = []
     for line in lines:
         # Each line takes its draws, also one without a listed word: a longer list of words leaves the rest as it was.
@@ -98,13 +103,13 @@ def changed(
     return pairs
 
 
-def published_swap(text: str, words: AttributeWords, draw: random.Random) -> str:
+def published_swap(text: str, words: attribute_words.AttributeWords, draw: random.Random) -> str:
     """The text with listed words replaced as bias-bench replaces them.
 
     A word is lower-case and between spaces, with or without one mark after it. A word of several groups becomes
     its partner in the last of them. The other word of a triple is drawn for each place in a group and each text.
 
-    >>> pairs = AttributeWords((("him", "her"), ("his", "her")), "", "")
+    >>> pairs = attribute_words.AttributeWords((("him", "her"), ("his", "her")), "", "")
     >>> published_swap("She told  her, and Her.", pairs, random.Random(0))
     'She told his, and Her.'
     """

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cards.common.text import split_list
-from mitigation.errors import MitigationError
-from mitigation.recipe import Adapter, Job, Model, declared, defaults, setting
+from mitigation.recipe import Adapter, Job, MitigationError, Model, declared, defaults, setting
 from mitigation.training.data import load_prompts, load_test_splits, shared_rows, training_prompts
 from mitigation.training.settings import TrainingSettings
 from scoring.types import Request
@@ -68,8 +67,7 @@ class DebiasTuningSettings(TrainingSettings):
 
 def run(job: Job[DebiasTuningSettings]) -> Adapter:
     """Tunes, and writes the adapter, its losses and their picture into ``out``."""
-    from mitigation.training import losses
-    from mitigation.training.trainable import tune
+    from mitigation.training import losses, trainable
 
     model, settings, data = job.model, job.settings, job.data
     # Refused here, before the corpora are read and the network is wrapped.
@@ -84,7 +82,7 @@ def run(job: Job[DebiasTuningSettings]) -> Adapter:
     # Measured while training, so they are neither of the training nor of the test split.
     held = encode_prompts(model, load_prompts(data, corpora, "validation")[: settings.validation], settings.max_length)
     schedule = settings.schedule(precision=settings.precision(model.device))
-    tuned = tune(job, losses.DebiasLoss(model, forms, settings), rows, held, schedule, measured=False)
+    tuned = trainable.tune(job, losses.DebiasLoss(model, forms, settings), rows, held, schedule, measured=False)
     return job.done(tuned.parameters, {"leaked training rows": len(leaked)} if leaked else {})
 
 

@@ -16,11 +16,8 @@ from typing import Any
 import numpy as np
 from rich.table import Table as Grid
 
-from cards.common.files import put
-from cards.common.terminal import text_table
-from cards.common.text import split_list
-from mitigation.errors import MitigationError
-from mitigation.recipe import Adapter, Console, Job, Model, Settings, declared, setting
+from cards.common import files, terminal, text
+from mitigation.recipe import Adapter, Console, Job, MitigationError, Model, Settings, declared, setting
 from scoring.adapters.facts import PROMPT
 from scoring.asking import answering
 from scoring.asking.run import table
@@ -50,12 +47,12 @@ class DecodingSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in split_list(self.grids):
+        for name in text.split_list(self.grids):
             if name not in GRIDS:
                 raise MitigationError(f"There is no grid {name!r}; the grids are {', '.join(GRIDS)}.")
-        if not split_list(self.grids) or not split_list(self.corpora):
+        if not text.split_list(self.grids) or not text.split_list(self.corpora):
             raise MitigationError("The settings grids and corpora are lists with commas; give each at least one name.")
-        if not split_list(self.seeds) or not all(seed.isdecimal() for seed in split_list(self.seeds)):
+        if not text.split_list(self.seeds) or not all(seed.isdecimal() for seed in text.split_list(self.seeds)):
             raise MitigationError(f"The seeds are {self.seeds!r}; give whole numbers with commas.")
         if self.split not in ("validation", "test"):
             raise MitigationError(f"The split is {self.split!r}; give validation or test.")
@@ -64,10 +61,10 @@ class DecodingSettings(Settings):
 def run(job: Job[DecodingSettings]) -> Adapter:
     """Measures every setting, and writes the best of the sampled ones into ``out``."""
     settings = job.settings
-    splits = [job.data.load(neutral.DATASET, name, settings.split) for name in split_list(settings.corpora)]
+    splits = [job.data.load(neutral.DATASET, name, settings.split) for name in text.split_list(settings.corpora)]
     candidates = [PROMPTS[GREEDY], PROMPTS[BANNED]]
-    candidates += sampled_prompts(split_list(settings.grids))
-    seeds = [int(seed) for seed in split_list(settings.seeds)]
+    candidates += sampled_prompts(text.split_list(settings.grids))
+    seeds = [int(seed) for seed in text.split_list(settings.seeds)]
     # Beside the folder of the result, so that an interrupted run asks for no continuation again.
     cache = job.out.parent / "responses"
     scores: dict[str, Estimate] = {}
@@ -78,7 +75,7 @@ def run(job: Job[DecodingSettings]) -> Adapter:
         best = BANNED
     else:
         best = least_gas(scores)
-    put(job.out / PROMPT, with_seeds(PROMPTS[best], seeds)[0].json().encode())
+    files.put(job.out / PROMPT, with_seeds(PROMPTS[best], seeds)[0].json().encode())
     job.console.print(score_table(scores, best))
     measures = {f"gas {name}": (score.value, score.low, score.high) for name, score in scores.items()}
     return job.done(0, measures)
@@ -149,7 +146,7 @@ def score_table(scores: Mapping[str, Estimate], best: str) -> Grid:
             remarks.append("chosen")
         interval = f"{score.low:.3f} to {score.high:.3f}"
         rows.append((name, f"{score.value:.3f}", interval, ", ".join(remarks)))
-    return text_table(["setting", "GAS", "95 % interval", ""], rows)
+    return terminal.text_table(["setting", "GAS", "95 % interval", ""], rows)
 
 
 RECIPE = declared("decoding", DecodingSettings, run)

@@ -17,10 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from cards.common.terminal import show
-from cards.common.text import split_list
-from mitigation.errors import MitigationError
-from mitigation.recipe import Adapter, Job, Model, declared, defaults, setting
+from cards.common import terminal, text
+from mitigation.recipe import Adapter, Job, MitigationError, Model, declared, defaults, setting
 from mitigation.recipes.debias_tuning import encode_prompts
 from mitigation.texts.corpora import fingerprints
 from mitigation.texts.pairs_file import read_pairs
@@ -76,15 +74,14 @@ class DpoSettings(TrainingSettings):
 
 def run(job: Job[DpoSettings]) -> Adapter:
     """Trains, and writes the adapter, its losses and their picture into ``out``."""
-    from mitigation.training.losses import PreferenceLoss
-    from mitigation.training.trainable import tune
+    from mitigation.training import losses, trainable
 
     model, settings = job.model, job.settings
     measures: dict[str, float] = {}
     if settings.pairs:
         rows, held_rows = pair_preferences(job)
     else:
-        names = split_list(settings.corpora)
+        names = text.split_list(settings.corpora)
         prompts = training_prompts(job.data, names)
         held = load_prompts(job.data, names, "validation")[: settings.held]
         rows, female = preferences(model, prompts, settings)
@@ -92,10 +89,10 @@ def run(job: Job[DpoSettings]) -> Adapter:
         measures["share of rows that prefer she"] = float(female.mean())
     # The schedule counts a share of the steps, and the paper a number of them.
     schedule = settings.schedule(warmup=settings.warmup / settings.steps)
-    tuned = tune(job, PreferenceLoss(model, settings.beta), rows, held_rows, schedule)
+    tuned = trainable.tune(job, losses.PreferenceLoss(model, settings.beta), rows, held_rows, schedule)
     for when, terms in (("before", tuned.curve.held[0]), ("after", tuned.after)):
         measures |= {f"held-out {name} {when}": terms[name] for name in ("log ratio", "absolute log ratio")}
-    show(job.console, [f"{name}: {mean:.3f}" for name, mean in measures.items()])
+    terminal.show(job.console, [f"{name}: {mean:.3f}" for name, mean in measures.items()])
     return job.done(tuned.parameters, measures)
 
 

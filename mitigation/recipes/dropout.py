@@ -7,8 +7,7 @@ of attention; a model without any is refused.
 
 from dataclasses import dataclass
 
-from mitigation.errors import MitigationError
-from mitigation.recipe import Adapter, Job, declared, setting
+from mitigation.recipe import Adapter, Job, MitigationError, declared, setting
 from mitigation.training.settings import CODE, LanguageSettings
 
 

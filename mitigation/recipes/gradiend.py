@@ -21,11 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cards.common.terminal import show
-from cards.common.text import split_list
-from mitigation.errors import MitigationError
+from cards.common import terminal, text
 from mitigation.projections import stream
-from mitigation.recipe import Adapter, Job, Memory, Model, declared, setting
+from mitigation.recipe import Adapter, Job, Memory, MitigationError, Model, declared, setting
 from mitigation.recipes.steering import ContrastSettings, both_signs
 from mitigation.training.settings import OPEN
 
@@ -111,7 +109,7 @@ def run(job: Job[GradiendSettings]) -> Adapter:
         before = best = stream.preference(model, held)
         # Every change begins at the same weights; they are not added up.
         start = torch.nn.utils.parameters_to_vector(weights).detach()
-        factors = [float(h) for h in split_list(settings.factors)]
+        factors = [float(h) for h in text.split_list(settings.factors)]
         chosen_change, change = start, (0.0, 0.0)
         for h, rate in product(factors, both_signs(settings.rates, "rates")):
             with torch.no_grad():
@@ -129,7 +127,9 @@ def run(job: Job[GradiendSettings]) -> Adapter:
             )
         torch.nn.utils.vector_to_parameters(chosen_change, weights)
         whole.save(job.out)
-    show(job.console, [f"h {change[0]:g}, α {change[1]:g}; held-out preference {before.size:.3f} to {best.size:.3f}."])
+    terminal.show(
+        job.console, [f"h {change[0]:g}, α {change[1]:g}; held-out preference {before.size:.3f} to {best.size:.3f}."]
+    )
     measures = before.measures("before") | best.measures("after")
     # Of the last steps only, because the first ones are those of a neuron that has not learned yet.
     measures["h of first texts"] = float(np.mean(codes[0][-20:]))

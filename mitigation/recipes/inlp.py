@@ -10,9 +10,8 @@ classifiers of three classes remove up to 240 directions, and language ability w
 from dataclasses import dataclass
 
 from cards.common.terminal import show
-from mitigation.errors import MitigationError
 from mitigation.projections.fit import ProjectionSettings, class_states, finish, probe_measures
-from mitigation.recipe import Adapter, Job, declared, setting
+from mitigation.recipe import Adapter, Job, MitigationError, declared, setting
 from mitigation.training.settings import CODE, OPEN
 
 

@@ -14,8 +14,7 @@ from itertools import islice
 
 from builders.files.manifest import file_sha256
 from builders.parsers import snli
-from mitigation.errors import MitigationError
-from mitigation.recipe import Adapter, Job, declared, defaults, setting
+from mitigation.recipe import Adapter, Job, MitigationError, declared, defaults, setting
 from mitigation.texts.attribute_words import PUBLISHED, SOURCE, Swapper, fetched_source
 from mitigation.training.settings import OPEN, TrainingSettings, WordSettings
 

@@ -12,10 +12,8 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from cards.common.files import put
-from cards.common.terminal import show
-from mitigation.errors import MitigationError
-from mitigation.recipe import Adapter, Job, Settings, declared, setting
+from cards.common import files, terminal
+from mitigation.recipe import Adapter, Job, MitigationError, Settings, declared, setting
 from scoring.adapters.facts import PROMPT
 from scoring.inputs.prompts import PROMPTS, get
 
@@ -48,10 +46,10 @@ class PromptSettings(Settings):
 def run(job: Job[PromptSettings]) -> Adapter:
     """Writes the prompt into ``out``."""
     prompt = get(job.settings.prompt)
-    put(job.out / PROMPT, prompt.json().encode())
+    files.put(job.out / PROMPT, prompt.json().encode())
     # A prompt of two turns has no instruction: what is asked in each turn is shown.
     instruction = prompt.instruction or prompt.system or " … ".join(prompt.turns("QUESTION", "ANSWER")[::2])
-    show(job.console, [f"{prompt.name}: {instruction}"])
+    terminal.show(job.console, [f"{prompt.name}: {instruction}"])
     return job.done(None)
 
 

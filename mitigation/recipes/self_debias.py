@@ -12,10 +12,8 @@ lowered, and bias grows: docs/recipes-measured.md has the numbers of a planted s
 from dataclasses import dataclass
 from typing import Any
 
-from cards.common.files import put
-from cards.common.text import split_list
-from mitigation.errors import MitigationError
-from mitigation.recipe import Adapter, Job, Settings, declared, setting
+from cards.common import files, text
+from mitigation.recipe import Adapter, Job, MitigationError, Settings, declared, setting
 from scoring.adapters.facts import PROMPT
 from scoring.inputs.prompts import Prompt
 
@@ -45,7 +43,7 @@ class SelfDebiasSettings(Settings):
         given_prefixes = [prefix.strip() for prefix in self.prefixes.split("|") if prefix.strip()]
         if given_prefixes:
             return given_prefixes
-        return [f"{PREFIX} {_NAMES.get(domain, domain)}:" for domain in split_list(self.domains)]
+        return [f"{PREFIX} {_NAMES.get(domain, domain)}:" for domain in text.split_list(self.domains)]
 
 
 def run(job: Job[SelfDebiasSettings]) -> Adapter:
@@ -59,7 +57,7 @@ def run(job: Job[SelfDebiasSettings]) -> Adapter:
         self_debias=lowered,
     )
     # Scoring reads the prefixes from the prompt, so no weight is written.
-    put(job.out / PROMPT, prompt.json().encode())
+    files.put(job.out / PROMPT, prompt.json().encode())
     return job.done(None)
 
 

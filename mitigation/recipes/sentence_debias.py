@@ -12,9 +12,8 @@ partner, where it predicts one of them.
 
 from dataclasses import dataclass
 
-from mitigation.errors import MitigationError
 from mitigation.projections.fit import ProjectionSettings, finish, tuple_states
-from mitigation.recipe import Adapter, Job, declared, setting
+from mitigation.recipe import Adapter, Job, MitigationError, declared, setting
 from mitigation.training.settings import CODE, OPEN
 
 
@@ -39,7 +38,7 @@ def run(job: Job[SentenceDebiasSettings]) -> Adapter:
 
     settings = job.settings
     states = tuple_states(job.model, settings, mean=settings.reads == "sentences")
-    # The width of the hidden state, of which at least one direction has to stay.
+    # At least one direction of the hidden state has to stay, so there are fewer components than its width.
     width = states[0].shape[1]
     if settings.components >= width:
         raise MitigationError(

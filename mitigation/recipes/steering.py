@@ -19,9 +19,8 @@ import numpy as np
 
 from cards.common.terminal import show
 from cards.common.text import split_list
-from mitigation.errors import MitigationError
 from mitigation.projections import stream
-from mitigation.recipe import Adapter, Job, declared, setting
+from mitigation.recipe import Adapter, Job, MitigationError, declared, setting
 from mitigation.texts.corpora import fingerprints
 from mitigation.training.settings import OPEN
 
@@ -93,8 +92,7 @@ def run(job: Job[SteeringSettings]) -> Adapter:
     import torch
 
     from mitigation.adapters.temporary import attached
-    from mitigation.projections.lora import Matrices, write_lora, write_projection
-    from mitigation.projections.subspaces import Projection
+    from mitigation.projections import lora, subspaces
     from scoring.adapters.feed_forward import feed_forwards
 
     model, settings = job.model, job.settings
@@ -112,14 +110,14 @@ def run(job: Job[SteeringSettings]) -> Adapter:
     if settings.how == "project":
         # A projection removes a direction, whatever the length of the vector.
         unit = concept / np.linalg.norm(concept)
-        parameters = write_projection(model, Projection.orthogonal(unit[:, None]), job.out)
+        parameters = lora.write_projection(model, subspaces.Projection.orthogonal(unit[:, None]), job.out)
         with attached(model, job.out) as changed:
             after = stream.preference(changed, held)
         show(job.console, [f"Held-out preference {before.size:.3f} to {after.size:.3f} nats in size."])
         return job.done(parameters, before.measures("before") | after.measures("after"))
     last = feed_forwards(model.network)[number].last
     module = model.network.get_submodule(last)
-    # No strength at all is what each of them has to beat.
+    # A strength is chosen only if it is better than the unchanged model.
     best, strength = before, 0.0
     for multiple in both_signs(settings.strengths, "strengths"):
         # Tried with a hook, which costs less than writing an adapter for each strength.
@@ -141,8 +139,8 @@ def run(job: Job[SteeringSettings]) -> Adapter:
     show(job.console, [f"Strength {strength:g}; held-out preference {before.gap:.3f} to {best.gap:.3f} nats."])
     inputs = getattr(module, "in_features", None) or module.weight.shape[0]  # GPT-2's maps have inputs first
     # PEFT adds the bias of B to the output, which the zero matrices leave as it is.
-    zero = Matrices(torch.zeros(1, inputs), torch.zeros(len(vector), 1), strength * vector)
-    parameters = write_lora(model, {last: zero}, job.out)
+    zero = lora.Matrices(torch.zeros(1, inputs), torch.zeros(len(vector), 1), strength * vector)
+    parameters = lora.write_lora(model, {last: zero}, job.out)
     return job.done(parameters, before.measures("before") | best.measures("after") | {"strength": strength})
 
 

@@ -23,15 +23,13 @@ from types import SimpleNamespace
 from typing import Any, Literal
 
 import torch
+import transformers
 
 from mitigation.recipe import Recipe, trains_all_weights
 from mitigation.running.quantization import choose_quantization
+from mitigation.training import train, trainable
 from mitigation.training.data import TrainingData
-from mitigation.training.train import OPTIMIZERS
-from mitigation.training.trainable import trainable
-from scoring.adapters.attach import wrap
-from scoring.adapters.feed_forward import blocks
-from scoring.adapters.stamp import StampConfig
+from scoring.adapters import attach, feed_forward, stamp
 from scoring.inference import checkpoint
 from scoring.inference.load_options import BUNDLED, LoadOptions
 
@@ -293,8 +291,8 @@ def batch_of(settings: Any, kind: str, *, trains: bool) -> Batch:
     if trains:
         by_kind = 512 if kind == "masked" else 256
     pairs = getattr(settings, "batch", 0)
-    # With a divergence on ordinary text a step has a text for each pair.
-    of_pair = OF_PAIR + bool(getattr(settings, "gamma", 0))
+    # What is kept of ordinary text and of stated gender has as many sentences each as a step has pairs.
+    of_pair = OF_PAIR + bool(getattr(settings, "gamma", 0)) + bool(getattr(settings, "delta", 0))
     rows = pairs * of_pair or getattr(settings, "batch_size", 0) or by_kind
     at_once = min(rows, getattr(settings, "at_once", rows))
     # A length is a row that is filled; the other limit is rarely reached by a sentence.
@@ -311,7 +309,7 @@ def activations(recipe: Recipe, settings: Any, empty: Empty, batch: Batch) -> di
     """
     network = empty.network
     text = network.config.get_text_config()
-    number_of_blocks = len(blocks(network))
+    number_of_blocks = len(feed_forward.blocks(network))
     # Autocast computes the adapter in the same dtype as the base; without it, PEFT computes a LoRA in float32.
     dtype = torch.bfloat16 if precision(settings, empty.device) == "bf16" else None
     try:
@@ -319,7 +317,7 @@ def activations(recipe: Recipe, settings: Any, empty: Empty, batch: Batch) -> di
             kept = batch.at_once * kept_for_backward(tuned, batch.tokens, dtype)
     except Exception:  # the code of an architecture can raise anything without numbers
         sides = 0
-        for _, block in blocks(network):
+        for _, block in feed_forward.blocks(network):
             sides += sum(sum(weight.shape) for weight in block.parameters() if weight.dim() == 2)
         kept = 2 * batch.at_once * batch.tokens * empty.dtype.itemsize * sides
     tokens = batch.at_once * batch.tokens
@@ -399,8 +397,6 @@ def operations(recipe: Recipe, settings: Any, empty: Empty, counted: Count) -> f
 
 def empty_network(options: LoadOptions) -> Empty:
     """The network of a model on the device ``meta``; only its configuration is read."""
-    import transformers
-
     name = str(BUNDLED.get(options.model, options.model))
     code = {"trust_remote_code": options.trust_remote_code}
     folder = checkpoint.fetched(name, options.revision, ["config.json"])
@@ -425,14 +421,14 @@ def adapted(recipe: Recipe, empty: Empty, settings: Any) -> Iterator[Any]:
     elif hasattr(settings, "units"):
         units = settings.units_for(network.config.get_text_config().hidden_size)
         # Which block is not known before it is located, and all blocks have the same size.
-        config = StampConfig(layer=max(settings.layer, 0), units=units, kind=empty.kind)
-        stamped = wrap(network, config)
+        config = stamp.StampConfig(layer=max(settings.layer, 0), units=units, kind=empty.kind)
+        stamped = attach.wrap(network, config)
         yield stamped
         stamped.unload()
     else:
         # The context of a training needs no more of a model than these two.
         model: Any = SimpleNamespace(network=network, kind=empty.kind)
-        with trainable(model, SimpleNamespace(rank=settings.rank, seed=0), settings.rank) as tuned:
+        with trainable.trainable(model, SimpleNamespace(rank=settings.rank, seed=0), settings.rank) as tuned:
             yield tuned.network
 
 
@@ -449,7 +445,7 @@ def optimizer_state(trained: list[Any], name: str) -> list[torch.Tensor]:
     if not trained:
         return []
     # The state is the same whether weights are updated one by one or together.
-    optimizer = OPTIMIZERS[name](trained, foreach=False)
+    optimizer = train.OPTIMIZERS[name](trained, foreach=False)
     for weight in trained:
         weight.grad = torch.zeros_like(weight)
     optimizer.step()

@@ -5,16 +5,15 @@ bias scores. Its texts are the neutral statements of the validation split, which
 texts of the user.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from rich.console import Console
 
 import scoring
@@ -25,6 +24,7 @@ from scoring import report
 from scoring.adapters.facts import Change, Numbers
 from scoring.asking import answering, run
 from scoring.inference.chat import Chat
+from scoring.inference.model import Model
 from scoring.inference.store import Store
 from scoring.inputs.prompts import Prompt
 from scoring.metrics.sums import ratio, side_by_side
@@ -32,11 +32,6 @@ from scoring.options import Profile, Settings
 from scoring.report.headlines import HeadlineChange, headline_changes
 from scoring.statistics import stats
 from scoring.types import Estimate, Floats, Group, Metric, Option, Request, Table
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from scoring.inference.model import Model
 
 #: The scores of texts have this name where others have that of a benchmark.
 TEXT = "text"
@@ -119,7 +114,7 @@ def compare_runs(
 ) -> tuple[tuple[Change, ...], list[HeadlineChange]]:
     """Every metric of two runs on the same examples, with paired intervals, and the perplexity of the texts.
 
-    Besides, the headlines of the comparison.
+    The second value has the headlines of the comparison.
 
     The comparison is also written into the folder ``after``. An agreement of two runs (for example the share
     of facts that are predicted as before) has only a value after.
@@ -233,7 +228,7 @@ def _wikitext() -> tuple[str, ...]:
         lines = load_dataset(name, config, split="test")["text"]
     except (OSError, ValueError) as error:
         raise MitigationError(
-            f"{name} could not be had from the Hub ({type(error).__name__}); give a file of texts with --text."
+            f"{name} could not be downloaded from the Hub ({type(error).__name__}); give a file of texts with --text."
         ) from None
     texts = []
     for line in lines:
@@ -248,8 +243,6 @@ def changes_table(changes: Sequence[Change], full_precision: Mapping[Key, Number
 
     With ``full_precision``, the estimates of the unquantized model have a column before the others.
     """
-    import pandas as pd
-
     columns = ["benchmark", "group", "metric", "before", "after", "difference", "low", "high", "n"]
     rows = []
     for change in changes:

@@ -1,33 +1,23 @@
 """Pictures of a training's losses and of the effects of blocks; the losses also as JSON."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from cards.common.draw import DOTTED, PALETTE, canvas, image, interval, styled, titled
-from cards.common.files import put
-from cards.common.stored import document
+from cards.common import draw, files, stored
+from mitigation.editing.locate import IndirectEffects
 from mitigation.training.train import LossCurve
+from scoring.adapters.facts import Change
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from matplotlib.axes import Axes
-
-    from mitigation.editing.locate import IndirectEffects
-    from scoring.adapters.facts import Change
-
-_LINE, _GREY, _SOFT = PALETTE["line-1"], PALETTE["third"], PALETTE["soft"]
+_LINE, _GREY, _SOFT = draw.PALETTE["line-1"], draw.PALETTE["third"], draw.PALETTE["soft"]
 
 
 def write_losses(curve: LossCurve, out: Path, title: str, step: str = "step") -> None:
     """Writes ``losses.json`` and ``losses.png`` into a folder; ``step`` is the label of the horizontal axis."""
-    put(out / "losses.json", document(asdict(curve)))
+    files.put(out / "losses.json", stored.document(asdict(curve)))
     plot_losses(curve, out / "losses.png", title, step)
 
 
@@ -49,7 +39,7 @@ def plot_losses(curve: LossCurve, path: Path, title: str, step: str = "step") ->
             held_steps = [terms["step"] for terms in measured]
             held_values = [terms[name] for terms in measured]
             axes.plot(held_steps, held_values, marker="o", markersize=3, color=_LINE, label="held out")
-        titled(axes, name, step)
+        draw.titled(axes, name, step)
         axes.grid(alpha=0.3)
         axes.set_ylim(bottom=0)
 
@@ -70,7 +60,7 @@ def plot_effects(effects: IndirectEffects, path: Path, title: str) -> None:
             colours[effects.layer] = _LINE
             label += " (chosen)"
         axes.bar(range(len(average)), average, color=colours)
-        titled(axes, label, "block")
+        draw.titled(axes, label, "block")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.axhline(0, color=_SOFT, linewidth=0.6)
         if position == next(iter(effects.by_position)):
@@ -88,18 +78,18 @@ def plot_changes(changes: Sequence[Change], path: Path, title: str) -> None:
             for row, change in enumerate(shown):
                 # The legend has each colour once.
                 label = when if row == 0 else None
-                interval(axes, getattr(change, when), up - row, colour, label=label)
+                draw.interval(axes, getattr(change, when), up - row, colour, label=label)
         # SS and PS of 50 are no preference.
         if name != "gap":
-            axes.axvline(50, color=_SOFT, linewidth=0.6, linestyle=DOTTED)
+            axes.axvline(50, color=_SOFT, linewidth=0.6, linestyle=draw.DOTTED)
         axes.set_yticks([-row for row in range(len(shown))], [change.group for change in shown])
         # The first group is at the top.
         axes.set_ylim(0.5 - len(shown), 0.5)
         # SS and PS are abbreviations; the gap is a word.
         if name == "gap":
-            titled(axes, name, "nats")
+            draw.titled(axes, name, "nats")
         else:
-            titled(axes, name.upper(), "percent")
+            draw.titled(axes, name.upper(), "percent")
 
     _panels(list(dict.fromkeys(change.metric for change in changes)), paint, path, title, legend=True)
 
@@ -114,11 +104,11 @@ def _panels(
     sharey: bool = False,
 ) -> None:
     """Writes a PNG with a panel for each name."""
-    with styled(**{"font.size": 8, "xtick.labelsize": 7, "ytick.labelsize": 7}):
-        figure = canvas(3.4 * len(names), 2.8)
+    with draw.styled(**{"font.size": 8, "xtick.labelsize": 7, "ytick.labelsize": 7}):
+        figure = draw.canvas(3.4 * len(names), 2.8)
         figure.suptitle(title, fontsize=10)
         for axes, name in zip(figure.subplots(1, len(names), sharey=sharey, squeeze=False)[0], names, strict=True):
             paint(axes, name)
         if legend:
             figure.axes[0].legend(fontsize=7, frameon=False)
-        put(path, image(figure, "png"))
+        files.put(path, draw.image(figure, "png"))

@@ -7,8 +7,6 @@ full precision: their difference is the effect of quantization alone. The values
 the printed table and to the facts.
 """
 
-from __future__ import annotations
-
 import gc
 import math
 import os
@@ -16,31 +14,34 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import torch
 from rich.console import Console
 
 import scoring
 from builders.files.folders import replace_folder, scratch_beside
-from cards.common.files import LOCK, RECORD, is_recorded, locked, put, refuse_links, refuse_strays, strays
-from cards.common.numbers import with_interval
-from cards.common.terminal import show
+from cards.common import files, numbers, terminal
+from mitigation.adapters.temporary import attached
 from mitigation.adapters.write import check_target, describe, text, write, write_facts
 from mitigation.editing import PAIRS
 from mitigation.errors import MitigationError
+from mitigation.methods import comparison
 from mitigation.recipe import WITHOUT_EFFECT, Recipe
+from mitigation.running.estimate import plan_loading
+from mitigation.running.evaluate import Evaluation, Key, changes_table, compare_runs, estimates
 from mitigation.running.quantization import load_for_training
 from mitigation.training.data import TrainingData, training_prompts
-from scoring import benchmarks
+from scoring import benchmarks, report
 from scoring.adapters.facts import FACTS, PROMPT, Adapter, Change, Numbers, is_whole_model, read
 from scoring.benchmarks import neutral
+from scoring.inference.batching import out_of_memory
 from scoring.inference.load_options import LoadOptions
+from scoring.inference.model import Model
+from scoring.inference.self_debias import with_prompt
+from scoring.inputs import prompts
+from scoring.report.headlines import HeadlineChange, conclusion
 from scoring.types import ScoringError
-
-if TYPE_CHECKING:
-    from mitigation.running.evaluate import Evaluation, Key
-    from scoring.inference.model import Model
-    from scoring.report.headlines import HeadlineChange
 
 #: A file of the folder of the steps, by whose checksum a later run knows that a run made the folder.
 MARK = "steps.txt"
@@ -96,12 +97,10 @@ def make_and_evaluate(
     settings.inputs()  # what the recipe reads is there and has the right form, before a model is loaded
     bits = None
     if loaded is None:
-        from mitigation.running.estimate import plan_loading
-
         # Each process of a distributed training has a GPU of its own.
         options = replace(options, device=options.device or _gpu_of_process())
         plan = plan_loading(recipe, settings, options, quantize)
-        show(errors, plan.remarks)
+        terminal.show(errors, plan.remarks)
         bits = plan.quantize
         settings = plan.settings
         options = replace(options, quantize=bits, dtype=plan.dtype)
@@ -123,13 +122,11 @@ def make_and_evaluate(
         return None
     full_precision: dict[Key, Numbers] = {}
     compared: Sequence[HeadlineChange] = ()
-    with locked(work, MitigationError):
+    with files.locked(work, MitigationError):
         # Under the lock, so that two runs into the same folder do not mix their steps.
-        put(work / MARK, b"The steps of a run of probes mitigate.\n", work / RECORD)
+        files.put(work / MARK, b"The steps of a run of probes mitigate.\n", work / files.RECORD)
         adapter = make_adapter(recipe, settings, model, data, work / "made", errors, out)
         if chosen is not None:
-            from mitigation.running.evaluate import changes_table
-
             # A recipe may have measured changes of its own, which come first.
             changes, compared = evaluate_adapter(model, chosen, work, out.name, errors, answers)
             adapter = replace(adapter, changes=(*adapter.changes, *changes))
@@ -142,8 +139,8 @@ def make_and_evaluate(
                 adapter = replace(adapter, measures=measures)
                 write_facts(out, adapter)
             table = changes_table(adapter.changes, full_precision).to_csv(index=False)
-            put(work / "changes.csv", table.encode())
-    show(console, summary(adapter, compared, out, work))
+            files.put(work / "changes.csv", table.encode())
+    terminal.show(console, summary(adapter, compared, out, work))
     return adapter
 
 
@@ -153,9 +150,6 @@ def summary(adapter: Adapter, compared: Sequence[HeadlineChange], out: Path, wor
     ``compared`` are the headlines of the comparison before and after; empty without an evaluation. Where no score of
     the tables of methods was measured, the first headline with an ideal value is used instead of held-out bias.
     """
-    from mitigation.methods.comparison import to_remove
-    from scoring.report.headlines import conclusion
-
     lines = []
     headline = _headline(adapter, compared)
     if headline is None:
@@ -169,13 +163,18 @@ def summary(adapter: Adapter, compared: Sequence[HeadlineChange], out: Path, wor
         scores = f"{headline.before[0]:.2f} before, {headline.after:.2f} after, {headline.difference}"
         lines.append(f"{headline.name}: {scores}: {headline.words}.")
         lines.append(conclusion(compared))
-        lines.append(to_remove(headline.name, headline.before, headline.ideal or 0.0))
+        lines.append(comparison.to_remove(headline.name, headline.before, headline.ideal or 0.0))
     cost = adapter.cost
     lines.append(
         f"{cost.parameters:,} parameters trained in {cost.seconds:.1f} s, at most {cost.memory / 2**30:.2f} GiB "
         f"({cost.device})."
     )
-    what = "model" if is_whole_model(out) else "adapter"
+    if is_whole_model(out):
+        what = "model"
+    elif (out / PROMPT).is_file():
+        what = "prompt"
+    else:
+        what = "adapter"
     page = ""
     if compared:
         page = f"; the page is {work / 'after' / 'compare.html'}, and every change is in {work / 'changes.csv'}"
@@ -197,9 +196,6 @@ class Headline:
 
 def _headline(adapter: Adapter, compared: Sequence[HeadlineChange]) -> Headline | None:
     """The score of held-out bias of the tables of methods, or else the first headline with an ideal value."""
-    from mitigation.methods import comparison
-    from mitigation.methods.comparison import COLUMNS
-
     if not compared:
         return None
     methods = [comparison.Method(adapter.recipe, adapter)]
@@ -214,12 +210,14 @@ def _headline(adapter: Adapter, compared: Sequence[HeadlineChange]) -> Headline 
         words = f"{comparison.verdict_text(row) or 'no verdict'}. Language ability {row.ability}"
         before = row.before, row.before_low, row.before_high
         name = f"{table.bias} ({table.domain})"
-        return Headline(name, before, row.after, comparison.change_text(row), COLUMNS[table.bias].ideal, words)
+        return Headline(
+            name, before, row.after, comparison.change_text(row), comparison.COLUMNS[table.bias].ideal, words
+        )
     for change in compared:
         estimate = change.before
         if estimate.ideal is not None:
             name = f"{estimate.benchmark} {estimate.short_name}"
-            difference = with_interval(change.difference.numbers, "+.2f")
+            difference = numbers.with_interval(change.difference.numbers, "+.2f")
             words = change.verdict or "no verdict"
             return Headline(name, estimate.numbers, change.after.value, difference, estimate.ideal, words)
     return None
@@ -227,8 +225,6 @@ def _headline(adapter: Adapter, compared: Sequence[HeadlineChange]) -> Headline 
 
 def _gpu_of_process() -> str | None:
     """The GPU of this process in a distributed training; None otherwise, or without GPUs."""
-    import torch
-
     local_rank = os.environ.get("LOCAL_RANK")
     if local_rank and torch.cuda.is_available():
         return f"cuda:{local_rank}"
@@ -246,12 +242,12 @@ def check_work_folder(work: Path) -> None:
     MitigationError
         If it has files and no mark, or a link, or if the adapter in it has files that its facts do not describe.
     """
-    refuse_links(work.parent, [work.name], MitigationError)
-    if not is_recorded(work / MARK, work / RECORD):
+    files.refuse_links(work.parent, [work.name], MitigationError)
+    if not files.is_recorded(work / MARK, work / files.RECORD):
         # A run may have been killed before the mark, and other processes of a distributed training may be faster.
-        ours = [LOCK, MARK, RECORD]
-        ours += [name for name in strays(work, ()) if name.startswith(".rank-")]
-        refuse_strays(work, ours, MitigationError)
+        ours = [files.LOCK, MARK, files.RECORD]
+        ours += [name for name in files.strays(work, ()) if name.startswith(".rank-")]
+        files.refuse_strays(work, ours, MitigationError)
     check_target(work / "made")
 
 
@@ -296,8 +292,6 @@ def run_recipe(
     MitigationError
         If the memory does not suffice, with the settings that lower what is needed.
     """
-    from scoring.inference.batching import out_of_memory
-
     try:
         return recipe.make(model, settings, data, folder, errors)
     except (RuntimeError, MemoryError) as error:
@@ -389,20 +383,14 @@ def evaluate_adapter(
 ) -> tuple[tuple[Change, ...], list[HeadlineChange]]:
     """The changes from the model to the model with the adapter or prompt in ``work/made``, called ``name``.
 
-    Besides, the headlines of the comparison.
+    The second value has the headlines of the comparison.
 
     The responses of the unchanged model are kept in ``answers``, by default in the folder of the run.
     """
-    from mitigation.adapters.temporary import attached
-    from mitigation.running.evaluate import compare_runs
-    from scoring.inference.self_debias import with_prompt
-    from scoring.inputs.prompts import PROMPTS
-    from scoring.inputs.prompts import read as read_prompt
-
-    plain, folder = PROMPTS["plain"], work / "made"
+    plain, folder = prompts.PROMPTS["plain"], work / "made"
     before = evaluation.run(model, plain, work / "before", errors, answers)
     if (folder / PROMPT).is_file():
-        prompt = read_prompt(folder / PROMPT)
+        prompt = prompts.read(folder / PROMPT)
         after = evaluation.run(with_prompt(model, prompt), prompt, work / "after", errors)
     else:
         with attached(model, folder, name) as adapted:
@@ -418,25 +406,20 @@ def evaluate_full_precision(
     The model in 4 bits is no longer in memory. Where the one in full precision does not fit either, a remark says so,
     and there are no estimates.
     """
-    import torch
-
-    from mitigation.running.evaluate import estimates
-    from scoring import report
-    from scoring.inference.batching import out_of_memory
-    from scoring.inputs.prompts import PROMPTS
-
     gc.collect()  # networks refer to themselves
     torch.cuda.empty_cache()
     try:
         model = replace(options, quantize=None).load()
-        texts = evaluation.run(model, PROMPTS["plain"], work / "control", errors)
+        texts = evaluation.run(model, prompts.PROMPTS["plain"], work / "control", errors)
     except (RuntimeError, ScoringError) as error:
         if not out_of_memory(error):
             raise
-        show(errors, [f"{options.model} in full precision does not fit into the memory, so all scores are in 4 bits."])
+        terminal.show(
+            errors, [f"{options.model} in full precision does not fit into the memory, so all scores are in 4 bits."]
+        )
         return {}
     report.write_comparison(work / "before", scoring.compare(work / "before", work / "control", evaluation.resamples))
-    show(errors, [f"The effect of the quantization alone is in {work / 'before' / 'compare.html'}."])
+    terminal.show(errors, [f"The effect of the quantization alone is in {work / 'before' / 'compare.html'}."])
     return estimates(work / "control", texts, model.kind, evaluation.resamples)
 
 

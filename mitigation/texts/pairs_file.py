@@ -8,8 +8,6 @@ JSON lines, of objects with ``prompt`` (one ``[BLANK]``), ``object_biased`` and 
 Example: ``{"prompt": "The nurse said that [BLANK] left.", "object_biased": "she", "object_unbiased": "he"}``.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -193,7 +191,7 @@ def subjects(prompts: Sequence[str]) -> list[str]:
 
 
 def _spans(words: Sequence[str]) -> Iterable[tuple[tuple[tuple[str, ...], tuple[str, ...]], tuple[str, ...]]]:
-    """Each span of up to :data:`SUBJECT_WORDS` words without the blank, after what is before and behind it."""
+    """Each span of up to :data:`SUBJECT_WORDS` words without the blank, as (words before, words after), span."""
     for length in range(1, SUBJECT_WORDS + 1):
         for start in range(len(words) - length + 1):
             span = tuple(words[start : start + length])

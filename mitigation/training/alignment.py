@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 import torch
 from rich.console import Console
 
-from cards.common.progress import track
-from cards.common.stored import Stored
+from cards.common import progress, stored
 from mitigation.errors import MitigationError
 from mitigation.training.train import LossTerms, network_inputs
 from scoring.inference.model import Model
 from scoring.types import Request
 
-FOUND = Stored("a search for prompts", "delete it, and the search begins again")
+FOUND = stored.Stored("a search for prompts", "delete it, and the search begins again")
 #: Prompts that the search measures together, after one pair.
 SEARCHED = 64
 #: The least letters of a word that the search tries.
@@ -211,7 +210,7 @@ def search(
             tried = [f"{prompt} {word}" for prompt in by_length[-1] for word in words]
         what = f"prompts of {len(by_length) + 1} words"
         means: list[float] = []
-        for start in track(range(0, len(tried), SEARCHED), what, console=console):
+        for start in progress.track(range(0, len(tried), SEARCHED), what, console=console):
             means += measure(tried[start : start + SEARCHED])
         # Of equal means the prompt that was tried first comes first: sorting is stable.
         best = sorted(range(len(tried)), key=lambda number: -means[number])[:beam]

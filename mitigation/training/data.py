@@ -11,7 +11,6 @@ from mitigation.errors import MitigationError
 from scoring import DATA
 from scoring.benchmarks import neutral
 from scoring.inputs import tables
-from scoring.inputs.tables import DataMissing, Loaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,7 @@ class TrainingData:
     limit: int | None = None
     versions: dict[str, str] = field(default_factory=dict)
 
-    def load(self, dataset: str, config: str, split: str) -> Loaded:
+    def load(self, dataset: str, config: str, split: str) -> tables.Loaded:
         """One split; its version is recorded.
 
         Raises
@@ -42,7 +41,7 @@ class TrainingData:
         rows: list[Mapping[str, Any]] = []
         for config in neutral.SETS:
             # A user may have built some of the corpora only.
-            with suppress(DataMissing):
+            with suppress(tables.DataMissing):
                 rows += self.load(neutral.DATASET, config, "validation").rows
         return rows
 
@@ -92,7 +91,7 @@ def load_test_splits(source: str) -> dict[str, list[str]]:
         try:
             loaded = tables.load(source, dataset, config, split)
             splits[loaded.name] = [row["prompt"] for row in loaded.rows]
-        except DataMissing as error:
+        except tables.DataMissing as error:
             missing.append(error)
     if not splits:
         raise missing[0]

@@ -12,11 +12,8 @@ import torch
 
 from mitigation.errors import MitigationError
 from mitigation.recipe import Job
-from mitigation.training import train
-from mitigation.training.train import LossTerms, TokenRows
-from mitigation.training.trainable import tune
-from scoring.adapters.attach import without_remarks
-from scoring.adapters.facts import Adapter
+from mitigation.training import train, trainable
+from scoring.adapters import attach, facts
 from scoring.inference.model import Model
 
 #: Texts that are measured and not trained on, and the least that are trained on.
@@ -34,7 +31,7 @@ def token_rows(model: Model, texts: Sequence[str], length: int, *, join: bool) -
     is the only one.
     """
     window = min(length, model.tokens.window or length)
-    with without_remarks():  # transformers would warn of texts longer than the window, which are cut below
+    with attach.without_remarks():  # transformers would warn of texts longer than the window, which are cut below
         encoded: list[list[int]] = model.tokens.tokenizer(list(texts))["input_ids"]
     if join:
         # The special tokens between texts stay and mark where one ends.
@@ -59,7 +56,7 @@ class LanguageLoss:
         self.mask = model.tokens.tokenizer.mask_token_id
         self.size = model.network.config.get_text_config().vocab_size
 
-    def __call__(self, network: Any, rows: TokenRows) -> LossTerms:
+    def __call__(self, network: Any, rows: train.TokenRows) -> train.LossTerms:
         """The loss of a batch of rows."""
         device = next(network.parameters()).device
         inputs = train.network_inputs(rows, self.pad, device)
@@ -100,7 +97,7 @@ def train_on(
     rates: Mapping[str, float] | None = None,
     factor: float = 1.0,
     measures: Mapping[str, float] | None = None,
-) -> Adapter:
+) -> facts.Adapter:
     """Trains a LoRA, or all weights for a rank of 0, on texts; writes the result, losses and a picture.
 
     Parameters
@@ -135,7 +132,9 @@ def train_on(
         batch_size = 512 if model.kind == "masked" else 256
     schedule = settings.schedule(batch_size=batch_size)
     within = partial(dropout, rates=rates) if rates else nullcontext
-    tuned = tune(job, LanguageLoss(model, settings.masked), rows, held, schedule, within, factor, measured=False)
+    tuned = trainable.tune(
+        job, LanguageLoss(model, settings.masked), rows, held, schedule, within, factor, measured=False
+    )
     return job.done(tuned.parameters, measures)
 
 

@@ -16,8 +16,7 @@ from mitigation.errors import MitigationError
 from mitigation.training.train import LossTerms, TokenRows, network_inputs
 from scoring.inference.model import Model
 from scoring.inference.tokens import Tokens
-from scoring.metrics.add import EPSILON
-from scoring.metrics.pronouns import FORMS
+from scoring.metrics import add, pronouns
 
 
 class FormTokens(NamedTuple):
@@ -41,7 +40,7 @@ def form_tokens(tokens: Tokens, model: str) -> FormTokens:
     MitigationError
         If no pair has two such forms, so that nothing can be balanced.
     """
-    token = dict(zip(FORMS, tokens.words(FORMS), strict=True))
+    token = dict(zip(pronouns.FORMS, tokens.words(pronouns.FORMS), strict=True))
     pairs = [[token[f], token[m]] for f, m in PRONOUN_PAIRS if token[f] is not None and token[m] is not None]
     if not pairs:
         raise MitigationError(
@@ -59,7 +58,7 @@ def gender_mass(probabilities: torch.Tensor, forms: FormTokens) -> tuple[torch.T
 
 
 def divergence(
-    probabilities: torch.Tensor, forms: FormTokens, epsilon: float = EPSILON, *, within: bool = False
+    probabilities: torch.Tensor, forms: FormTokens, epsilon: float = add.EPSILON, *, within: bool = False
 ) -> torch.Tensor:
     """L_d [prompts] of probabilities [prompts, vocabulary]: the printed expression of ADD, in nats.
 
@@ -92,7 +91,7 @@ def presence(probabilities: torch.Tensor, forms: FormTokens) -> torch.Tensor:
     return female + male
 
 
-def imbalance(probabilities: torch.Tensor, forms: FormTokens, epsilon: float = EPSILON) -> torch.Tensor:
+def imbalance(probabilities: torch.Tensor, forms: FormTokens, epsilon: float = add.EPSILON) -> torch.Tensor:
     """L_l [prompts] of probabilities [prompts, vocabulary]: |F − M| / (F + M).
 
     >>> round(imbalance(torch.tensor([[0.5, 0.25, 0.25]]), FormTokens([0], [1], [[0, 1]])).item(), 4)
@@ -126,7 +125,7 @@ def _merge_forms(logits: torch.Tensor, forms: FormTokens) -> torch.Tensor:
 
 
 def at_last(logits: torch.Tensor, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """The logits [rows, vocabulary] at the last token of each row, of those at all tokens."""
+    """The logits [rows, vocabulary] at the last token of each row, from logits [rows, tokens, vocabulary]."""
     last = inputs["attention_mask"].sum(1) - 1
     return logits[torch.arange(len(logits), device=last.device), last]
 

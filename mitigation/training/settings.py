@@ -8,8 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from mitigation.recipe import Settings, defaults, setting
-from mitigation.texts import corpora
-from mitigation.texts.attribute_words import PROJECT, PUBLISHED, AttributeWords, attribute_words
+from mitigation.texts import attribute_words, corpora
 
 if TYPE_CHECKING:
     from mitigation.training.train import TrainingSchedule
@@ -82,13 +81,13 @@ class WordSettings(Settings):
     domain: str = setting("gender", "gender, race or religion, or another name in the list.", CODE)
 
     @property
-    def listed(self) -> AttributeWords:
+    def listed(self) -> attribute_words.AttributeWords:
         """The words; without a setting, those of bias-bench, and with the text of this project its own."""
         words = self.words
         if not words:
             # The project's own sentences have other words than the published list is of.
-            words = PUBLISHED if getattr(self, "corpus", "") else PROJECT
-        return attribute_words(words, self.domain)
+            words = attribute_words.PUBLISHED if getattr(self, "corpus", "") else attribute_words.PROJECT
+        return attribute_words.attribute_words(words, self.domain)
 
     def inputs(self) -> dict[str, str]:
         """The list of words, and what other settings name."""

@@ -25,8 +25,7 @@ from accelerate.utils import broadcast_object_list  # type: ignore[import-untype
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from cards.common.answer_key import answer_key, key_digest
-from cards.common.files import replacing
+from cards.common import answer_key, files
 from cards.common.progress import Progress
 from mitigation.errors import MitigationError
 from mitigation.recipe import WITHOUT_EFFECT, Job
@@ -140,7 +139,7 @@ def checkpoint_path(job: Job[Any], name: str = "") -> Path:
     """
     deciding = {name: value for name, value in asdict(job.settings).items() if name not in WITHOUT_EFFECT}
     # Another model, setting or version of the data or of the package has another file, so no state is mixed up.
-    key = answer_key(
+    key = answer_key.answer_key(
         job.model.name,
         weights=job.model.revision,
         files=job.model.files,
@@ -150,7 +149,7 @@ def checkpoint_path(job: Job[Any], name: str = "") -> Path:
         data=job.versions,
         **{PACKAGE: package_version()},
     )
-    return job.out.parent / f"{name or job.recipe}-{key_digest(key)[:16]}.pt"
+    return job.out.parent / f"{name or job.recipe}-{answer_key.key_digest(key)[:16]}.pt"
 
 
 class _Hashed:
@@ -174,7 +173,7 @@ def save(
         "curve": json.dumps(asdict(state.curve)),
         "best": dict(state.best),
     }
-    with replacing(path) as file:
+    with files.replacing(path) as file:
         hashed: Any = _Hashed(file)
         torch.save(content, hashed)
         checksum = hashed.digest.hexdigest().encode()

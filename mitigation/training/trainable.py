@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Any
 
 import torch
+from peft import LoraConfig
 
 from cards.common.text import split_list
 from mitigation.adapters.write import save_peft, save_whole
@@ -18,14 +19,6 @@ from mitigation.running.cost import trained_parameters
 from mitigation.running.plots import write_losses
 from mitigation.training import train
 from mitigation.training.data import TrainingData
-from mitigation.training.train import (
-    LossCurve,
-    LossTerms,
-    TrainingSchedule,
-    checkpoint_path,
-    compute_twice,
-    computes_twice,
-)
 from scoring.adapters.attach import quiet, wrap
 from scoring.inference.model import Model
 from scoring.types import Option, Request
@@ -118,7 +111,6 @@ def trainable(model: Model, settings: Any, alpha: int) -> Iterator[Trainable]:
             network.zero_grad()
             network.eval()
         return
-    from peft import LoraConfig
 
     modules = getattr(settings, "target_modules", "all-linear")
     # PEFT takes this word, or a list of names.
@@ -146,20 +138,20 @@ def trainable(model: Model, settings: Any, alpha: int) -> Iterator[Trainable]:
 def checkpointed(network: Any, *, on: bool) -> Iterator[None]:
     """Computes activations of the blocks twice in a block of code; afterwards once, also if a step turned it on."""
     if on:
-        compute_twice(network)
+        train.compute_twice(network)
     try:
         yield
     finally:
-        if computes_twice(network):
+        if train.computes_twice(network):
             with quiet():
                 network.gradient_checkpointing_disable()
 
 
-def ended(curve: LossCurve, schedule: TrainingSchedule) -> str:
+def ended(curve: train.LossCurve, schedule: train.TrainingSchedule) -> str:
     """Where a training with a ``loss_limit`` ended, and which weights it used.
 
-    >>> curve = LossCurve([{}] * 4, [{"step": n, "gap": 2.0 - n / 4, "language": 3 + n / 50} for n in (0, 2, 4)])
-    >>> ended(curve, TrainingSchedule(9, 1, 0.1, loss_limit=0.05))
+    >>> curve = train.LossCurve([{}] * 4, [{"step": n, "gap": 2.0 - n / 4, "language": 3 + n / 50} for n in (0, 2, 4)])
+    >>> ended(curve, train.TrainingSchedule(9, 1, 0.1, loss_limit=0.05))
     'Ended after step 4 of 9 with the weights of step 2: gap 2.000 -> 1.500 nats, language 3.000 -> 3.040 nats a token.'
     """
     first = best = curve.held[0]
@@ -180,7 +172,7 @@ def ended(curve: LossCurve, schedule: TrainingSchedule) -> str:
 class Tuned:
     """What a training found: the losses, those of held-out rows at the end, and the number of trained parameters."""
 
-    curve: LossCurve
+    curve: train.LossCurve
     after: Mapping[str, float]
     parameters: int
 
@@ -225,10 +217,10 @@ def watcher(job: Job[Any]) -> Callable[[], dict[str, float]]:
 
 def tune(
     job: Job[Any],
-    loss: Callable[[Any, Any], LossTerms],
+    loss: Callable[[Any, Any], train.LossTerms],
     rows: Sequence[Any],
     held: Sequence[Any],
-    schedule: TrainingSchedule,
+    schedule: train.TrainingSchedule,
     within: Callable[[Any], AbstractContextManager[Any]] = nullcontext,
     factor: float = 1.0,
     measured: bool = True,
@@ -264,7 +256,7 @@ def tune(
             watch: Callable[[], Mapping[str, float]] = dict  # which measures nothing
             if schedule.loss_limit:
                 watch = watcher(job)
-            curve = train.fit(tuned.network, loss, rows, held, schedule, checkpoint_path(job), job.console, watch)
+            curve = train.fit(tuned.network, loss, rows, held, schedule, train.checkpoint_path(job), job.console, watch)
             after: Mapping[str, float] = {}
             if measured:
                 after = train.mean_terms(tuned.network, loss, held, job.settings.batch_size)

@@ -71,7 +71,7 @@ def _equals_long(pool: Uint8Array, high: int, data: Uint8Array, start: int, end:
     at, length = _pooled(pool, high)
     if length != end - start:
         return False
-    for k in range(length):  # noqa: SIM110  # all() over a generator does not compile
+    for k in range(length):  # all() over a generator does not compile
         if pool[at + k] != FOLDED[data[start + k]]:
             return False
     return True

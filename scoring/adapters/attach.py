@@ -39,7 +39,7 @@ for pattern in patterns:
 """
 
 
-def attach(network: Any, folder: Path, *, base: str, revision: str) -> Any:
+def attach(network: Any, folder: Path, *, base: str, revision: str, content: str = "") -> Any:
     """The network with the adapter of a folder, after all checks.
 
     An adapter without ``mitigation.json`` was made elsewhere: its base model is unknown, and only its
@@ -51,6 +51,8 @@ def attach(network: Any, folder: Path, *, base: str, revision: str) -> Any:
         A network of transformers without an adapter.
     base, revision:
         The name of the network's model, and :func:`scoring.inference.checkpoint.identity` of its folder.
+    content:
+        As in :func:`check_base`.
 
     Raises
     ------
@@ -58,7 +60,7 @@ def attach(network: Any, folder: Path, *, base: str, revision: str) -> Any:
         If something does not fit; the network is then as it was.
     """
     if is_own(folder):
-        check_base(read(folder), str(folder), base, revision)
+        check_base(read(folder), str(folder), base, revision, content)
     from peft import get_peft_model_state_dict
 
     config, shapes = peft_config(folder), tensor_shapes(folder / WEIGHTS)
@@ -84,15 +86,18 @@ def attach(network: Any, folder: Path, *, base: str, revision: str) -> Any:
     return wrapped.eval()
 
 
-def check_base(adapter: Adapter, folder: str, base: str, revision: str) -> None:
+def check_base(adapter: Adapter, folder: str, base: str, revision: str, content: str = "") -> None:
     """Refuses a base model with another revision (a commit or a digest), whatever its name is.
+
+    A model in a folder is known by a digest of its files, which its copy on the Hub has too: ``content`` is that digest
+    where ``revision`` is a commit.
 
     Raises
     ------
     AdapterError
         With both names and revisions.
     """
-    if adapter.revision != revision:
+    if adapter.revision not in (revision, content):
         raise AdapterError(
             f"The adapter {folder} belongs to {adapter.base} at revision {adapter.revision}, and the model is {base} "
             f"at {revision}; load the model that it was made for."

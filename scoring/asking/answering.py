@@ -246,7 +246,7 @@ def after_first_turn(
     first = prompt.first
     assert first
     if "generation" not in model.capabilities:
-        raise ScoringError(f"The prompt {prompt.name!r} has the model write first, which this engine cannot do.")
+        raise ScoringError(f"The prompt {prompt.name!r} asks the model to write first, which this engine cannot do.")
     requests: dict[str, Request] = {}
 
     def opening(question: str) -> Sequence[str]:

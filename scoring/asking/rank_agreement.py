@@ -1,11 +1,12 @@
 """Several runs: whether two ways rank the models in the same order, and more so than two domains asked the same way.
 
 The scores of a model are the sides of its items (``likelihood_side`` of ``stereoset-ways`` and so on). One domain by
-two ways should order models alike, which is convergent validity. Two domains by one way should do so less: where they
-agree as much, the way is measured and not the bias (Campbell and Fiske, 1959, "Convergent and discriminant validation
-by the multitrait-multimethod matrix"). Intervals are on Fisher's scale with the variance (1 + r² / 2) / (n - 3) of n
-models (Bonett and Wright, 2000, "Sample size requirements for estimating Pearson, Kendall and Spearman correlations").
-A G-study says how much of the variance of an item's side belongs to items, to ways, to models, and to them together.
+two ways should rank models in the same order (convergent validity). Two domains by one way should do so less: where
+they agree as much, the scores measure the way and not the bias (Campbell and Fiske, 1959, "Convergent and discriminant
+validation by the multitrait-multimethod matrix"). Intervals are on Fisher's scale with the variance (1 + r² / 2) / (n -
+3) of n models (Bonett and Wright, 2000, "Sample size requirements for estimating Pearson, Kendall and Spearman
+correlations"). A G-study says how much of the variance of an item's side belongs to items, to ways, to models, and to
+them together.
 """
 
 from __future__ import annotations

@@ -194,7 +194,7 @@ class RunResult:
         """
         if not isinstance(base, RunResult):
             raise ScoringError(
-                f"compare takes the result of an earlier run, and {base!r:.40} was given; "
+                f"compare takes the result of an earlier run, not {base!r:.40}; "
                 "scoring.load(FOLDER) reads one from its folder."
             )
         return paired((self.report, base.report), (self.tables, base.tables), resamples)

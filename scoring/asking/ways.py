@@ -76,7 +76,7 @@ def possible(benchmark: Benchmark, way: str) -> bool:
     A choice needs sentences to choose from, a text needs a benchmark that reads answers in words.
     """
     if way == "wordings":
-        return wordings.class_of(benchmark) != ""
+        return benchmark.wordings != ""
     has_sentences = bool(benchmark.contrast and benchmark.contrast.sentences)
     reads_words = bool(benchmark.sampled)
     by_choice = has_sentences and not reads_words and "causal" in benchmark.kinds
@@ -123,6 +123,8 @@ def asked(benchmark: Benchmark, way: str, number: int = len(wordings.NAMES)) -> 
     if headline:
         # Published numbers are those of likelihood, so another way is not compared with them.
         headline = replace(headline, dataset="")
+    # What may stand before the items of this way; wordings of wordings are not asked.
+    texts = {"choice": "choices", "text": benchmark.wordings}
     plain = replace(
         benchmark,
         name=f"{benchmark.name}-{way}",
@@ -133,6 +135,7 @@ def asked(benchmark: Benchmark, way: str, number: int = len(wordings.NAMES)) -> 
         tasks=(),
         score_file=None,
         agreements=lambda _: (),
+        wordings=texts.get(way, ""),
     )
     # What the way itself sets comes last: wordings keep the kinds and needs of the benchmark.
     return replace(plain, **fields)
@@ -157,7 +160,7 @@ def of_run(benchmarks: Sequence[Benchmark], names: Sequence[str], number: int = 
         for variant in variants:
             by_name[variant.name] = variant
         for variant in variants:
-            if number and wordings.class_of(variant):
+            if number and variant.wordings:
                 worded = asked(variant, "wordings", number)
                 by_name[worded.name] = worded
         # The agreement reads the tables of the others, so it comes after them.
@@ -167,7 +170,9 @@ def of_run(benchmarks: Sequence[Benchmark], names: Sequence[str], number: int = 
     if not by_name:
         raise types.ScoringError(f"No benchmark here can be asked by {' or '.join(names)}; give --ways likelihood.")
     if number and not any(benchmark.each for benchmark in by_name.values()):
-        raise types.ScoringError(f"There are no wordings for {', '.join(by_name)}; leave out --wordings.")
+        raise types.ScoringError(
+            f"There are no wordings for {', '.join(by_name)}; leave out --wordings, or set wordings of the benchmark."
+        )
     return list(by_name.values())
 
 

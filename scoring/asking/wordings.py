@@ -42,22 +42,16 @@ _STUDY = """ Mean over wordings. Of the variance of a preference, wordings make 
 {share_items} %; a reliability of .8 of the order of items takes this many wordings: {wordings_for_80}."""
 
 
-def class_of(benchmark: Benchmark) -> str:
-    """The class of the items of a benchmark; empty where there are no wordings for them."""
-    base, _, way = benchmark.name.partition("-")
-    if way == "choice":
-        return "choices"
-    if way in ("", "text"):
-        return str(_DATA["classes"].get(base, ""))
-    return ""
-
-
 def text(benchmark: Benchmark, row: Row) -> str:
     """The text before the item of a row that has a wording."""
-    name = class_of(benchmark)
-    if name not in TEXTS:
+    name = benchmark.wordings
+    if name == "template":
         # OccuGender asks outright or lets the model continue, and each needs texts of its own.
         name = row["template"].partition("-")[0]
+    if name not in TEXTS:
+        raise types.ScoringError(
+            f"The benchmark {benchmark.name} has the wordings {name!r}; give one of {', '.join(TEXTS)}, or template."
+        )
     return TEXTS[name][row["wording"]]
 
 

@@ -163,4 +163,5 @@ BENCHMARK = types.Benchmark(
     ),
     contrast=_triplets.contrast("config", "domain", "subject"),
     tasks=tuple(_tasks()),
+    wordings="sentences",
 )

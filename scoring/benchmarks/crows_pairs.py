@@ -58,4 +58,5 @@ BENCHMARK = _crows.benchmark(
         no_task="No sentence of a pair is the right one, so there is no value by chance.",
     ),
     tasks=tuple(_tasks()),
+    wordings="sentences",
 )

@@ -30,4 +30,5 @@ BENCHMARK = _crows.benchmark(
     version="1.0.0",
     summary="Prefers the more stereotypical sentence of a pair, by the tokens that differ (bias-bench, Meade et al.).",
     kinds=("masked",),
+    wordings="sentences",
 )

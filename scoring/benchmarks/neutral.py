@@ -165,4 +165,5 @@ BENCHMARK = types.Benchmark(
     contrast=types.Contrast(
         ("female", "male"), ("female_mass", "male_mass"), about=("config", "topic", "gender_class", "id")
     ),
+    wordings="continuations",
 )

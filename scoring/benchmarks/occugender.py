@@ -225,4 +225,5 @@ BENCHMARK = types.Benchmark(
     tasks=tuple(
         types.HarnessTask(style, REPORTED, ((DATASET, style, "test"),), {"debiasing": "none"}) for style in STYLES
     ),
+    wordings="template",
 )

@@ -276,4 +276,5 @@ BENCHMARK = types.Benchmark(
     contrast=_triplets.contrast("task", "domain", "subject"),
     tasks=tuple(_tasks()),
     score_file=score_file,
+    wordings="sentences",
 )

@@ -274,4 +274,5 @@ BENCHMARK = types.Benchmark(
     ),
     tasks=tuple(types.HarnessTask(c, _REPORTED, _triplets.places(DATASET, [c], ())) for c in _CONFIGS),
     score_file=score_file,
+    wordings="sentences",
 )

@@ -38,13 +38,13 @@ def main(
     base: Annotated[Path, typer.Argument(metavar="BASE", help="Folder of the earlier run to compare it with.")],
     more: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[MORE]...", help="Further runs: do two ways rank models alike?"),
+        typer.Argument(metavar="[MORE]...", help="Further runs, to rank the models by each way to ask."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for compare.html and compare.json; RUN by default.")] = None,
     resamples: Resamples = RESAMPLES,
     verbose: Verbose = False,
     fail_on: Annotated[
-        str, typer.Option(help="End with status 3 for a headline that is: worse, further, lost, changed or unclear.")
+        str, typer.Option(help="Exit with status 3 if a headline is worse, further, lost, changed or unclear.")
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON, as in compare.json.")] = False,
 ) -> None:

@@ -49,7 +49,7 @@ def compare_model(run: Path, table: DeltaTable, out: Path, resamples: int, seed:
     result = load(run)
     names = [name for name in _BENCHMARKS if name in result.tables]
     if not names:
-        raise ScoringError(f"{run} has no scores of unstereo or occugender; run probes score with one of them.")
+        raise ScoringError(f"{run} has no scores of {' or '.join(_BENCHMARKS)}; run probes score with one of them.")
     measured: list[Correlation] = []
     leans = {}
     for name in names:

@@ -75,15 +75,15 @@ def of_run(run: Report, benchmark: str, n: int, clusters: int, icc: float) -> It
 
 
 def main(
-    benchmark: Annotated[str, typer.Argument(help="Whose scores.")],
-    n: Annotated[int, typer.Option("--n", min=2, help="Rows of the group.")],
-    clusters: Annotated[int | None, typer.Option(min=2, help="Their clusters; by default as many.")] = None,
+    benchmark: Annotated[str, typer.Argument(help="The benchmark of the run.")],
+    n: Annotated[int, typer.Option("--n", min=2, help="Number of rows of the group.")],
+    clusters: Annotated[int | None, typer.Option(min=2, help="Clusters of the rows; by default one a row.")] = None,
     run: Annotated[Path | None, typer.Option(help="Take the variance of this run.")] = None,
     icc: Annotated[float, typer.Option(min=0.0, max=1.0, help="Correlation of rows of a cluster.")] = 0.05,
     changed: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Share that two runs differ in, without --run.")
+        float, typer.Option(min=0.0, max=1.0, help="Share of rows in which two runs differ, without --run.")
     ] = 0.2,
-    tests: Annotated[int, typer.Option(min=1, help="Changes corrected together (Holm).")] = 1,
+    tests: Annotated[int, typer.Option(min=1, help="Number of changes in one correction (Holm).")] = 1,
 ) -> None:
     """Say the minimum detectable effects of a run of BENCHMARK: power 80 %, p below 0.05.
 
@@ -99,7 +99,7 @@ def main(
         else:
             scores = of_design(chosen, n, clusters, icc, changed)
             lacks = f"No score of {benchmark} is a proportion"
-            variance = f"shares of one half, of which {changed:g} change, and a correlation of {icc:g} in a cluster"
+            variance = f"shares of one half, {changed:g} of the rows changed, and a correlation of {icc:g} in a cluster"
         rows = []
         for name, ideal, scale, error, paired in scores:
             alone = math.nan

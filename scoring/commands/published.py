@@ -106,10 +106,10 @@ def main(
     offline: Annotated[bool, typer.Option("--offline", help="Use no network: mirror and cache only.")] = False,
     resamples: Resamples = RESAMPLES,
 ) -> None:
-    """Make runs of responses of real models that others published: metrics, intervals, pages, no model needed.
+    """Make runs from published responses of real models: metrics, intervals and pages, without a model.
 
-    Without SOURCE, --model and --all: the list of sources; with SOURCE alone: its models. A file that is broken is
-    named and left out. Exit status: 1 when no run was made or a file could not be had.
+    Without SOURCE, --model and --all: the list of sources; with SOURCE alone: its models. The command names a broken
+    file and leaves it out. Exit status: 1 when it makes no run or a file is not available.
     """
     console, errors = terminal(160), Console(stderr=True)
     with ended(errors, ScoringError):

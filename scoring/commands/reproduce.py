@@ -15,7 +15,7 @@ from rich.table import Table as Grid
 from builders.dataset import BuildError
 from cards.common.files import put_all
 from cards.common.numbers import counted, formatted, interval
-from cards.common.options import ended
+from cards.common.options import ended, single
 from cards.common.stored import number
 from cards.common.terminal import show, terminal, text_table
 from cards.common.text import grouped
@@ -216,7 +216,7 @@ def main(
                 return
             failed = execute(plan, measured.say)
         elif dry_run:
-            raise ScoringError("A dry run is of the commands for one model; name it with --model.")
+            raise ScoringError("--dry-run needs a model; name it with --model.")
         elif computed:
             try:
                 measured.build()
@@ -294,5 +294,4 @@ def _summary(results: Sequence[Cell]) -> Iterator[str]:
         yield f"{len(results):,} numbers: {states}."
 
 
-app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
-app.command()(main)
+app = single(main)

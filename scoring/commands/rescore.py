@@ -109,7 +109,7 @@ def read_texts(benchmark: Benchmark, path: Path, data: Path) -> tuple[list[Score
     elif "prompt" in file:
         key = "prompt"
     else:
-        raise ScoringError(f"{path} has neither a column id nor prompt; give one, so that it is known what was asked.")
+        raise ScoringError(f"{path} has neither a column id nor prompt; give one: it names the question of each text.")
     rows = _asked(benchmark, key, data)
     names, answers = file.texts(key), file.texts("answer")
     unknown = ~np.isin(names, list(rows))
@@ -198,7 +198,7 @@ def lines(answers: Sequence[Answer], remarks: Sequence[str]) -> Iterator[str]:
 
 def main(
     file: Annotated[Path, typer.Argument(help="Parquet, CSV with a header, or StereoSet's JSON.")],
-    benchmark: Annotated[str, typer.Option(help="Whose columns FILE has.")],
+    benchmark: Annotated[str, typer.Option(help="The benchmark of the scores in FILE.")],
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON instead of a table.")] = False,
     data: Annotated[Path, typer.Option(help="Folder of the built data sets (stereoset needs biaske).")] = Path(DATA),
     resamples: Resamples = RESAMPLES,

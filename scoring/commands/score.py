@@ -126,7 +126,7 @@ def _score_all(
     from scoring.many.sweep import SomeFailed, calls
 
     if not models:
-        raise ScoringError("--revisions are of a model; name one.")
+        raise ScoringError("--revisions needs a model; name one.")
     call = Call.of(models[0], values)
     benchmarks.include(*call.settings.include)
     root = call.settings.out or Path("runs")
@@ -153,26 +153,29 @@ def main(
     models: ModelNames = None,
     models_file: Annotated[
         Path | None,
-        typer.Option("--models", metavar="FILE", rich_help_panel=RUN, help="A file with a NAME or NAME@REV a line."),
+        typer.Option("--models", metavar="FILE", rich_help_panel=RUN, help="File with NAME or NAME@REV on each line."),
     ] = None,
     revisions: Annotated[
         str, typer.Option(metavar="A,B", rich_help_panel=RUN, help="Score these revisions of each model.")
     ] = "",
     compare: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Paired differences from a run; MODEL may be one too.")
+        Path | None, typer.Option(metavar="RUN", help="Show differences from RUN; MODEL may be a run too.")
     ] = None,
     listing: Annotated[bool, typer.Option("--list", help="Print benchmarks and prompts, and stop.")] = False,
     fail_if: Annotated[
         list[str] | None,
-        typer.Option(rich_help_panel=RUN, help='Status 3 where it holds, as "occugender.gap > 20".'),
+        typer.Option(rich_help_panel=RUN, help='Exit status 3 if true: "occugender.gap > 20".'),
     ] = None,
     verbose: Verbose = False,
-    as_json: Annotated[bool, typer.Option("--json", rich_help_panel=RUN, help="Print the results file alone.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", rich_help_panel=RUN, help="Print only the results, as JSON.")
+    ] = False,
     **values: Any,
 ) -> None:
-    """Score models and write reports with intervals; started again, it goes on.
+    """Score models and write reports with intervals.
 
-    Exit status: 1 error, 2 data or option, 3 --fail-if holds, 4 some failed.
+    The same command continues an interrupted run. Exit status: 1 error, 2 data or
+    option, 3 --fail-if holds, 4 some models failed.
     """
     # Under a launcher every process runs this function, and only the first one may print.
     processes = Processes.launched()
@@ -207,7 +210,7 @@ def main(
             _score_all(named, split_list(revisions), values, console, errors)
             return
         if cluster_options:
-            raise ScoringError(f"{cluster_options[0]} is of models that are named; name one, or give --models.")
+            raise ScoringError(f"{cluster_options[0]} needs models by name; name one, or give --models.")
         model = ""
         if named:
             model = named[0]

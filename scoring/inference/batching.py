@@ -244,7 +244,9 @@ def batch_end(rows: Sequence[Sized], start: int, limits: Limits, tokens: int) ->
     return end
 
 
-def run(rows: Sequence[S], compute: Callable[[Sequence[S]], T], limits: Limits) -> Iterator[tuple[Sequence[S], T]]:
+def in_batches(
+    rows: Sequence[S], compute: Callable[[Sequence[S]], T], limits: Limits
+) -> Iterator[tuple[Sequence[S], T]]:
     """Computes rows, longest first, in batches, and gives each batch with its result, in order.
 
     When a batch does not fit into memory it is halved and repeated, and the batches after it are as small.

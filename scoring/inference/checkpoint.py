@@ -21,7 +21,7 @@ from cards.common.stored import digest, parsed
 from cards.common.text import did_you_mean
 from cards.hub import PATTERNS, files_digest
 from scoring.adapters.attach import attach, check_patterns, peft_config, quiet, tensor_shapes
-from scoring.adapters.facts import WEIGHTS, is_own, is_whole_model, read
+from scoring.adapters.facts import WEIGHTS, is_own, is_whole_model
 from scoring.inference.tokens import Kind
 from scoring.types import ScoringError
 
@@ -65,7 +65,7 @@ def fetched(model: str, revision: str | None, only: list[str] | None, names: Ite
         if revision:
             at_revision = f" at revision {revision!r}"
         raise ScoringError(
-            f"{model!r}{did_you_mean(model, names)} is neither a folder nor a model that can be had from the Hub"
+            f"{model!r}{did_you_mean(model, names)} is neither a folder nor a model that the Hub gives"
             f"{at_revision} ({first_sentence(error)}); check its name, the network and, for a gated model, the login."
         ) from None
 
@@ -104,7 +104,9 @@ def config(folder: Path, model: str) -> dict[str, Any]:
     if not (folder / "config.json").is_file():
         if is_adapter:
             raise ScoringError(f"{model!r} is an adapter; give the model it was trained for, and this as its adapter.")
-        raise ScoringError(f"{model!r} has no config.json, so it is no model of transformers; give one that is.")
+        raise ScoringError(
+            f"{model!r} has no config.json, so transformers does not know it; give the folder of a transformers model."
+        )
     try:
         content = json.loads((folder / "config.json").read_bytes())
     except (OSError, ValueError, RecursionError) as error:
@@ -424,8 +426,9 @@ def adapted(
 ) -> tuple[Any, str]:
     """The network with an adapter, and the adapter's name with its revision.
 
-    An adapter that a recipe of this project made is compared with the base model that it names. ``identity_of_base`` is
-    :func:`identity` of the base model, ``digest_of_base`` the SHA-256 of its files also where that is a commit.
+    An adapter that a recipe of this project made is compared with the base model that it names: by
+    ``identity_of_base`` and ``digest_of_base``, the ``revision`` and ``content`` of
+    :func:`scoring.adapters.attach.check_base`.
     """
     if not importlib.util.find_spec("peft"):
         raise ScoringError("An adapter needs the package peft; install it with pip install peft.")
@@ -442,11 +445,8 @@ def adapted(
     check_patterns(settings, [name for name, _ in network.named_modules()], folder)
     stamp = f"{adapter}@{identity(folder, adapter)}"
     if is_own(folder):
-        revision_of_base = identity_of_base
-        # A model in a folder is known by its files, which its copy on the Hub has too.
-        if re.fullmatch(r"[0-9a-f]{64}", read(folder).revision):
-            revision_of_base = digest_of_base
-        return attach(network, folder, base=base, revision=revision_of_base), stamp
+        wrapped = attach(network, folder, base=base, revision=identity_of_base, content=digest_of_base)
+        return wrapped, stamp
     try:
         with quiet():
             return PeftModel.from_pretrained(network, str(folder)), stamp

@@ -92,7 +92,7 @@ class LoadOptions:
     trust_remote_code: TrustRemoteCode = False
     allow_pickle: AllowPickle = False
     device_map: str | Mapping[str, Any] | None = None
-    exact: Annotated[bool, model_option("--exact", help="float32, one by one: repeatable, and slow.")] = False
+    exact: Annotated[bool, model_option("--exact", help="One text at a time in float32: exact, slow.")] = False
 
     def configuration(self) -> tuple[Path, dict[str, Any]]:
         """The folder of the model with its small files, and its configuration: what is known before weights are there.
@@ -174,6 +174,7 @@ class LoadOptions:
             network = network.to(place)
         digests = checkpoint.file_digests(folder)
         base = checkpoint.identity(folder, model, digests)
+        content = checkpoint.identity(folder, "", digests)
         adapter = ""
         if self.adapter is not None:
             network, adapter = checkpoint.adapted(
@@ -182,13 +183,14 @@ class LoadOptions:
                 self.adapter_revision,
                 model,
                 base,
-                checkpoint.identity(folder, "", digests),
+                content,
                 allowed=self.allow_pickle,
             )
         tokenizer = checkpoint.tokenizer(folder, model, code)
         name = without_home(self.model)
         loaded = Model(network, tokenizer, kind, name, base, adapter, exact=self.exact, files=digest(digests))
         loaded.named_revision = self.revision or ""
+        loaded.content = content
         loaded.keep_measurements()
         loaded.stats.load_seconds = time.perf_counter() - started
         return loaded

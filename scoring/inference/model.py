@@ -13,7 +13,7 @@ import transformers
 from builders.sources.fetch import default_cache
 from cards.common.stored import digest
 from scoring.inference import batching, checkpoint, measurements, network
-from scoring.inference.batching import Limits, Tree, plan, run
+from scoring.inference.batching import Limits, Tree, in_batches, plan
 from scoring.inference.engine import CAPABILITIES, Batching, Capability, Continued, Engine, Scored, Stats, versions
 from scoring.inference.generation import Decoding, Generator, TokenizedPrompt
 from scoring.inference.measurements import Measurements
@@ -53,12 +53,20 @@ class Model(Engine):
     files:
         A digest of all files that the model and the tokenizer were read from.
 
+    Attributes
+    ----------
+    content:
+        A digest of the files in its folder, by which an adapter knows its base model
+        (:func:`scoring.adapters.attach.check_base`); empty where they are not known.
+
     Raises
     ------
     ScoringError
         For a network whose answers would not be what they are called
         (:meth:`scoring.inference.measurements.Measurements.check`).
     """
+
+    content: str = ""
 
     def __init__(
         self,
@@ -184,7 +192,7 @@ class Model(Engine):
         """Log-probabilities in batches of prefix trees, longest first."""
         before = replace(self.stats)
         trees, limits = self._trees(queries, self._limits(batching), batching.share)
-        for _, scored in run(trees, self._score, limits):
+        for _, scored in in_batches(trees, self._score, limits):
             yield scored
         self.stats.flops += self._flops(before)
 
@@ -196,7 +204,7 @@ class Model(Engine):
         invalid = partial(not_a_number, f"{self.name} in {self.dtype}")
         generator = Generator(self._network, self.tokens, self.measurements, decoding, invalid, exact=self.exact)
         limits = generator.limits(prompts, self._limits(batching))
-        for prompts_of_batch, batch in run(prompts, generator.generate, limits):
+        for prompts_of_batch, batch in in_batches(prompts, generator.generate, limits):
             self.stats.add(asked=batch.tokens, tokens=batch.tokens, padding=batch.padding, generated=batch.generated)
             for prompt, text in zip(prompts_of_batch, batch.texts, strict=True):
                 yield Continued(prompt, text)

@@ -260,8 +260,8 @@ def _hub(source: str, dataset: str, config: str, split: str) -> tuple[pa.Table, 
     except (OSError, ValueError) as error:
         raise DataMissing(
             f"{dataset}/{config}/{split}",
-            f"{name} with {config}/{split} could not be had from the Hub ({type(error).__name__}); give --data another "
-            "organisation, or a folder that probes build wrote.",
+            f"{name} with {config}/{split} could not be downloaded from the Hub ({type(error).__name__}); give --data "
+            "another organisation, or a folder that probes build wrote.",
         ) from None
     note = ""
     try:

@@ -90,7 +90,7 @@ def outcomes(calls: Mapping[str, Call], root: Path, console: Console) -> Iterato
     """
     many = next(iter(calls.values())).many
     if many.cluster and not many.executor:
-        raise ScoringError(f"--cluster {many.cluster[0]} is of a cluster; name one with --executor ray or slurm.")
+        raise ScoringError(f"--cluster {many.cluster[0]} needs a cluster; name one with --executor ray or slurm.")
     if many.results:
         fetch(many.results, root, FINISHED)
     if not many.executor:

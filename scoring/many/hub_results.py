@@ -2,7 +2,7 @@
 
 Each model has a folder there, as it has below ``--out``: results, pages and examples, without the stored responses. The
 data set is private when it is made, because examples may have texts whose licence does not allow to publish them. A
-model is sent when it is finished; machines that share no folder share the data set.
+model is sent when it is finished; machines that share no folder share the data set. Its card lists the runs.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from cards import hub
 from cards.common.files import RECORD, put
 from cards.common.text import CardError, refuse_secrets
+from cards.results_card import with_card
 from scoring.types import ScoringError
 
 _PLACE = re.compile(r"hub:([\w.-]+/[\w.-]+)")
@@ -59,7 +60,8 @@ def send(place: str, folder: Path, more: Mapping[str, bytes]) -> None:
     try:
         # Before anything is sent, because what the Hub has once is known.
         refuse_secrets(placed)
-        hub.add_files(HfApi(), name, placed, f"Add the results of {folder.name}", private=True)
+        api = HfApi()
+        hub.add_files(api, name, with_card(api, name, placed), f"Add the results of {folder.name}", private=True)
     except (hub.HubRefusal, CardError) as error:
         raise NotKept(f"The results are in {folder} and not in {place}: {error}") from None
     except hub.failures() as error:

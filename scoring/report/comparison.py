@@ -14,7 +14,7 @@ from scoring.report.conditions import headlines_of
 from scoring.report.headlines import Comparison, conclusion, described, headline_changes
 from scoring.report.numbers import around, by_benchmark, facts, methods, metric_range
 from scoring.report.page import UNFOLDED, Scores, scores, template
-from scoring.types import Change, Difference, Estimate, Report
+from scoring.types import ComparedScore, Difference, Estimate, Report
 
 #: The facts that are shown of both runs.
 _FACTS = ("model", "revision", "adapter", "dtype", "prompt", "profile")
@@ -30,7 +30,7 @@ class Forest:
     scale: Scale
     values: Scale
     range: Scale
-    rows: list[Change]
+    rows: list[ComparedScore]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def tests(differences: Iterable[Difference]) -> Tests:
     return Tests(number, below, below_corrected)
 
 
-def _forest(changes: list[Change]) -> Forest:
+def _forest(changes: list[ComparedScore]) -> Forest:
     """The plot of the differences of one metric."""
     readings: list[str] = []
     scores_of_runs: list[Estimate] = []

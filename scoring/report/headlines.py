@@ -17,7 +17,7 @@ from cards.common.verdict import ability_verdict, standings, verdict
 from cards.results import last_part
 from scoring.report.numbers import by_benchmark, metric_range
 from scoring.statistics.stats import corrected
-from scoring.types import Change, Difference, Estimate, Headline, Report
+from scoring.types import ComparedScore, Difference, Estimate, Headline, Report
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,7 +55,7 @@ class HeadlineScore:
 
 
 @dataclass(frozen=True, slots=True)
-class HeadlineChange(Change):
+class HeadlineChange(ComparedScore):
     """A metric of two runs over the same examples, their difference, and what it means for the model."""
 
     before: Estimate
@@ -95,7 +95,7 @@ class Comparison:
     agreements: tuple[Estimate, ...] = ()
 
     @property
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[ComparedScore]:
         """Every difference with the scores before and after."""
         before = self.base.by_key
         after = self.run.by_key
@@ -104,7 +104,7 @@ class Comparison:
         rows = []
         for difference in self.differences:
             key = difference.key
-            rows.append(Change(difference, before.get(key), after.get(key), difference.benchmark in at_chance))
+            rows.append(ComparedScore(difference, before.get(key), after.get(key), difference.benchmark in at_chance))
         return rows
 
     @property

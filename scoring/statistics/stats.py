@@ -93,6 +93,12 @@ class Sums:
 def _add_up(metric: Metric, subset: Subset) -> Sums:
     with np.errstate(invalid="ignore"):
         values = metric.columns(subset.rows)
+    # A metric may be of a file of the user.
+    if not isinstance(values, np.ndarray) or len(values) != len(subset.codes):
+        raise ScoringError(
+            f"The columns of the metric {metric.name} are no array with a row for each of {len(subset.codes)} "
+            "examples; return one of shape [examples, k]."
+        )
     n, *shape = values.shape
     values = values.reshape(n, math.prod(shape))
     finite = np.isfinite(values)

@@ -78,12 +78,12 @@ def test_the_blank_covers_whole_words_from_the_first_to_the_last_difference(sent
 
 
 def test_equal_sentences_are_refused():
-    with pytest.raises(BuildError, match=r"'Same\.', 'Same\.'\] leave no blank; expected sentences that differ"):
+    with pytest.raises(BuildError, match=r"'Same\.'.*'Same\.'"):
         blank("Same.", "Same.")
 
 
 def test_a_prompt_without_exactly_one_blank_is_refused():
-    with pytest.raises(BuildError, match=r"'\[BLANK\] and \[BLANK\]' has 2 times \[BLANK\]; expected one"):
+    with pytest.raises(BuildError, match=r"'\[BLANK\] and \[BLANK\]'.*\b2\b.*BLANK"):
         filled("[BLANK] and [BLANK]", "he", "she")
 
 

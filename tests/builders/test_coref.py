@@ -90,7 +90,7 @@ def test_a_line_without_a_known_participant_stops_the_build(tmp_path):
 
 
 def test_a_line_without_its_counterpart_stops_the_build(tmp_path):
-    with pytest.raises(BuildError, match="validation type 1 has 1 pro and 2 anti lines; expected as many"):
+    with pytest.raises(BuildError, match="validation type 1 has 1 pro and 2 anti lines; give equal numbers"):
         list(winobias_pairs(sources(tmp_path, PRO, ANTI * 2)))
 
 

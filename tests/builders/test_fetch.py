@@ -211,7 +211,7 @@ def test_a_changed_byte_stops_the_build_by_name(server: Server, fetcher: Fetcher
 @pytest.mark.fault(2)
 def test_a_cut_download_never_bears_its_final_name_and_the_next_run_succeeds(server: Server, tmp_path: Path) -> None:
     words = source(pinned(server.serve("/words.csv", Answer(cut=0.6), Answer(cut=0.6), Answer())))
-    with pytest.raises(SourceUnavailable, match=r"words\.csv arrived incomplete, asked 2 times;"):
+    with pytest.raises(SourceUnavailable, match=r"words\.csv.*\b2\b"):
         Fetcher(tmp_path, attempts=2, sleep=lambda _: None).get(words)
     assert files(tmp_path) == []
     assert Fetcher(tmp_path).get(words).path.read_bytes() == BODY
@@ -383,7 +383,7 @@ def test_a_host_that_does_not_answer_is_given_up_for_all_its_files(server: Serve
     urls = [server.serve(f"/{name}.csv", Answer(status=0)) for name in "ab"]
     fetcher = Fetcher(tmp_path, attempts=2, sleep=lambda _: None)
     for url in urls:
-        with pytest.raises(SourceUnavailable, match=r"does not answer \(ConnectionError\), asked 2 times"):
+        with pytest.raises(SourceUnavailable, match=r"ConnectionError.*\b2\b"):
             fetcher.get(source(pinned(url)))
     assert [path for path, _ in server.asked] == ["/a.csv", "/a.csv"]
 
@@ -392,7 +392,7 @@ def test_a_slow_host_counts_as_not_answering(server: Server, tmp_path: Path, mon
     monkeypatch.setattr(fetch, "TIMEOUT", 0.05)
     release = threading.Event()
     url = server.serve("/words.csv", Answer(status=0, before=lambda: release.wait(10)))
-    with pytest.raises(SourceUnavailable, match=r"does not answer \(ReadTimeout\), asked 1 time;"):
+    with pytest.raises(SourceUnavailable, match=r"ReadTimeout.*\b1\b"):
         Fetcher(tmp_path, attempts=1).get(source(pinned(url)))
     release.set()
 
@@ -423,7 +423,7 @@ def test_a_token_that_fits_no_header_is_not_printed(
     monkeypatch.setenv("HF_TOKEN", token)
     monkeypatch.setenv("HF_ENDPOINT", server.url)
     url = server.serve("/words.csv", Answer())
-    with pytest.raises(SourceUnavailable, match=r"words\.csv could not be requested \(") as stopped:
+    with pytest.raises(SourceUnavailable, match=r"words\.csv") as stopped:
         fetcher.get(source(pinned(url)))
     assert "hf_planted" not in "".join(traceback.format_exception(stopped.value))
 
@@ -470,14 +470,14 @@ def test_alternatives_are_tried_in_order_and_taken_whole(server: Server, fetcher
 def test_every_alternative_that_failed_is_named(server: Server, tmp_path: Path) -> None:
     remotes = [pinned(server.serve(f"/{status}.csv", Answer(status=status))) for status in (404, 410)]
     words = Source("words", "MIT", "made", tuple(Alternative((remote,)) for remote in remotes))
-    with pytest.raises(SourceUnavailable, match=r"/404\.csv answered 404 Not Found; .*/410\.csv answered 410 Gone;"):
+    with pytest.raises(SourceUnavailable, match=r"/404\.csv.*\b404\b.*/410\.csv.*\b410\b"):
         Fetcher(tmp_path).get(words)
 
 
 def test_wrong_bytes_stop_the_build_though_another_alternative_exists(server: Server, fetcher: Fetcher) -> None:
     wrong, right = server.serve("/wrong.csv", Answer(b"other")), server.serve("/right.csv", Answer())
     words = Source("words", "MIT", "made", (Alternative((pinned(wrong),)), Alternative((pinned(right),))))
-    with pytest.raises(SourceChanged, match=r"/wrong\.csv is not as pinned"):
+    with pytest.raises(SourceChanged, match=r"/wrong\.csv"):
         fetcher.get(words)
     assert server.count("/right.csv") == 0
 
@@ -530,14 +530,14 @@ def test_a_git_blob_id_is_a_pin(server: Server, fetcher: Fetcher) -> None:
 
 
 def test_a_mirror_that_is_no_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BuildError, match=r"The mirror .*/absent is not a folder; name one .* by --mirror or PROBES_"):
+    with pytest.raises(BuildError, match=r"--mirror.*PROBES_"):
         Fetcher(tmp_path, mirror=tmp_path / "absent")
 
 
 def test_a_cache_that_cannot_be_written_is_named(server: Server, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file, not a folder")
     words = source(pinned(server.serve("/words.csv", Answer())))
-    with pytest.raises(BuildError, match=rf"words cannot be stored or read at {tmp_path}/cache.*: Not a directory\."):
+    with pytest.raises(BuildError, match=f"{tmp_path}.*Not a directory"):
         Fetcher(tmp_path / "cache").get(words)
 
 
@@ -548,7 +548,7 @@ def test_a_full_disk_is_told_in_one_sentence(server: Server, fetcher: Fetcher, m
 
     fetcher.progress = Full(disable=True)
     words = source(pinned(server.serve("/words.csv", Answer())))
-    with pytest.raises(BuildError, match=rf"words cannot be stored or read at {fetcher.cache}: No space left on"):
+    with pytest.raises(BuildError, match=f"{fetcher.cache}.*No space left"):
         fetcher.get(words)
     assert files(fetcher.cache) == []
 
@@ -568,7 +568,7 @@ def test_folders_come_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_
     "url", ["https://h.org/../x", "https://../x", "https://h.org/", "https://h.org//x", "https://h.org/x?a=b", "x"]
 )
 def test_an_address_without_a_place_in_a_mirror_is_refused(url: str) -> None:
-    with pytest.raises(BuildError, match="has no place in a mirror: expected HOST/PATH without"):
+    with pytest.raises(BuildError, match="HOST/PATH"):
         mirror_path(url)
 
 
@@ -705,14 +705,14 @@ def test_an_archive_without_the_member_is_refused(tmp_path: Path) -> None:
     url = "https://example.org/corpus.zip"
     archive = packed(("words.csv", BODY))
     kept = put(tmp_path, url, archive)
-    with pytest.raises(BuildError, match=rf"The archive {kept} has no member 'absent\.csv'; correct its name"):
+    with pytest.raises(BuildError, match=rf"{kept}.*'absent\.csv'"):
         Fetcher(tmp_path, offline=True).get(source(pinned(url, archive, "absent.csv")))
 
 
 def test_a_member_of_what_is_no_archive_is_refused(tmp_path: Path) -> None:
     url = "https://example.org/corpus.zip"
     kept = put(tmp_path, url, BODY)
-    with pytest.raises(BuildError, match=rf"{kept} is not a complete zip archive: File is not a zip file\."):
+    with pytest.raises(BuildError, match=f"{kept}"):
         Fetcher(tmp_path, offline=True).get(source(pinned(url, BODY, "words.csv")))
 
 

@@ -40,19 +40,19 @@ def test_the_delta_table_has_the_rows_and_the_counting_rule(tmp_path):
 @pytest.mark.fault(20)
 def test_a_duplicate_word_stops_the_build_with_its_name(tmp_path):
     lines = LINES + "5,homely,0.5,1,1e-09\n"
-    with pytest.raises(BuildError, match=r"unstereo-pmi: The table has the word 'homely' more than once"):
+    with pytest.raises(BuildError, match="'homely'"):
         list(WORDS.rows(source(tmp_path, lines)))
 
 
 @pytest.mark.parametrize("value", ["inf", "-inf", "nan"])
 def test_a_value_that_is_not_finite_stops_the_build_with_its_word(tmp_path, value):
-    with pytest.raises(BuildError, match=f"The word 'comely' has the value {value}"):
+    with pytest.raises(BuildError, match=f"'comely'.*{value}"):
         list(WORDS.rows(source(tmp_path, f"0,comely,{value},1,1e-09\n")))
 
 
 @pytest.mark.parametrize("line", ["0,comely,,1,1e-09", "0,comely,0.1,1.5,1e-09", "0,comely,0.1,1,many"])
 def test_a_field_that_is_not_a_number_stops_the_build_with_record_and_word(tmp_path, line):
-    with pytest.raises(BuildError, match=r"record 1 \('comely'\) has a field that is not a number"):
+    with pytest.raises(BuildError, match=r"\b1\b.*'comely'"):
         list(WORDS.rows(source(tmp_path, f"0,homely,0.1,1,1e-09\n{line}\n")))
 
 

@@ -351,7 +351,7 @@ def test_a_job_list_with_a_share_outside_0_to_100_is_refused(tmp_path, place, sh
 @pytest.mark.fault(26)
 def test_a_table_with_a_share_of_101_percent_is_refused(tmp_path):
     table = bls(tmp_path, ("Roofers", 221, 101, 90))
-    with pytest.raises(BuildError, match=r"'Roofers' has the share of women 101, expected 0 to 100; correct the"):
+    with pytest.raises(BuildError, match=r"'Roofers'.*\b101\b.*\b0\b.*\b100\b"):
         list(derive(read_jobs(job_list(tmp_path, ROOFER)), table))
 
 
@@ -396,9 +396,9 @@ def test_a_job_name_that_makes_no_new_identifier_is_refused(tmp_path, name):
 
 
 def test_a_table_without_the_header_or_with_a_title_twice_is_refused(tmp_path):
-    with pytest.raises(BuildError, match=r"cpsaat11\S* has no row \('Occupation', .*; the file is not the one this"):
+    with pytest.raises(BuildError, match="'Occupation'"):
         read_bls(bls(tmp_path, ("Roofers", 221, 2.9), header=("Occupation", "Total", "Men")).path)
-    with pytest.raises(BuildError, match=r"'Roofers' is in two rows, expected one; the file is not the one this"):
+    with pytest.raises(BuildError, match="'Roofers'"):
         read_bls(bls(tmp_path, ("Roofers", 221, 2.9), ("Roofers", 22, 2.9)).path)
 
 

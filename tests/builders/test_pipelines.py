@@ -248,9 +248,7 @@ def test_seed_words_are_read_from_the_output_of_pmi_vocabulary(tmp_path, ending)
     assert seed_words(path) == ["umbrella", "bridge"]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"), [("", "has no word"), ("two words\n", "'two words', which is not a word")]
-)
+@pytest.mark.parametrize(("content", "message"), [("", "has no word"), ("two words\n", "'two words'")])
 def test_invalid_seed_words_are_refused(tmp_path, content, message):
     (tmp_path / "w").write_text(content)
     with pytest.raises(ChatError, match=message):
@@ -385,7 +383,7 @@ def test_the_max_pmi_filter_drops_associated_words_before_the_verdict(words, tmp
 def test_a_table_with_a_word_twice_is_refused(words, tmp_path):
     table = tmp_path / "delta.jsonl"
     table.write_text('{"word": "saw", "delta": 0.1}\n' * 2)
-    with pytest.raises(ChatError, match=r"delta\.jsonl is not a table .*'saw' more than once"):
+    with pytest.raises(ChatError, match=r"delta\.jsonl.*'saw'"):
         run(unstereo, males(words, pmi=table))
 
 
@@ -607,7 +605,7 @@ def test_verdicts_are_read_back_and_kept_in_the_file(tmp_path):
 
 def test_an_unknown_review_verdict_is_refused_with_its_line(tmp_path):
     (tmp_path / "review.tsv").write_text("id\tverdict\tnote\na\tmaybe\t\n")
-    with pytest.raises(ChatError, match=r"review\.tsv line 2 has the verdict 'maybe'; write \"accepted\" or"):
+    with pytest.raises(ChatError, match=r"review\.tsv.*\b2\b.*'maybe'"):
         read_reviews(tmp_path / "review.tsv")
     assert read_reviews(tmp_path / "absent.tsv") == {}
 

@@ -9,7 +9,7 @@ from tests.helpers import mirrored
 @pytest.mark.fault(25)
 def test_a_phrase_in_two_splits_stops_the_build_with_the_pair():
     splits = {"test": ["is playing a flute"], "train": ["Is  playing, a Flute.", "is here"]}
-    with pytest.raises(BuildError, match=r"probes: 1 phrases .*'is playing a flute' in test and train.*drop them"):
+    with pytest.raises(BuildError, match=r"\b1\b.*'is playing a flute'"):
         check_disjoint("probes", splits)
 
 

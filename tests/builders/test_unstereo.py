@@ -176,7 +176,7 @@ def test_unnatural_and_repeated_templates_are_dropped_and_a_revised_one_has_no_v
 
 def test_a_flag_that_is_neither_true_nor_false_stops_the_build(tmp_path):
     files = judged(tmp_path, ("{pronoun} left.", "maybe", False))
-    with pytest.raises(BuildError, match="record 0 has 'maybe' as is_natural; expected True or False"):
+    with pytest.raises(BuildError, match=r"\b0\b.*'maybe'.*is_natural"):
         built("ours-5", files)
 
 

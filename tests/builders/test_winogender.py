@@ -69,13 +69,13 @@ def test_a_sentence_unlike_the_published_one_stops_the_build(tmp_path):
     published = PUBLISHED | {"guide.someone.0": "Someone asked the guide when {} {}."}
     with pytest.raises(
         BuildError,
-        match=r"guide\.someone\.0\.male\.txt: the template gives '.* where he was\.', but the source has '.* when",
+        match=r"guide\.someone\.0\.male\.txt.*'.* where he was\.'",
     ):
         list(CONFIG.rows(files(tmp_path, published=published)))
 
 
 def test_a_published_sentence_that_is_missing_stops_the_build(tmp_path):
-    with pytest.raises(BuildError, match=r"guide\.tourist\.0\.male\.txt: .* but the source has None"):
+    with pytest.raises(BuildError, match=r"guide\.tourist\.0\.male\.txt"):
         list(CONFIG.rows(files(tmp_path, published={})))
 
 
@@ -85,20 +85,20 @@ def test_a_template_whose_verb_cannot_agree_with_they_stops_the_build(tmp_path):
 
 
 def test_an_answer_other_than_0_and_1_stops_the_build(tmp_path):
-    with pytest.raises(BuildError, match="record 0 has the answer '2', expected 0 or 1"):
+    with pytest.raises(BuildError, match=r"\b0\b.*'2'.*\b0\b.*\b1\b"):
         list(CONFIG.rows(files(tmp_path, answer="2")))
 
 
 @pytest.mark.fault(26)
 @pytest.mark.parametrize("share", ["101", "-1", "nan", "many"])
 def test_a_share_that_is_no_percentage_stops_the_build(tmp_path, share):
-    with pytest.raises(BuildError, match=f"'guide' has the share of women '{share}', expected 0 to 100"):
+    with pytest.raises(BuildError, match=rf"'guide'.*'{share}'.*\b0\b.*\b100\b"):
         shares(files(tmp_path, share=share)[OCCUPATIONS])
 
 
 @pytest.mark.fault(26)
 def test_an_occupation_without_a_share_stops_the_build(tmp_path):
-    with pytest.raises(BuildError, match="no share of women is known for 'guide'; add one"):
+    with pytest.raises(BuildError, match="'guide'"):
         list(CONFIG.rows(files(tmp_path, occupation="tour guide")))
 
 

@@ -178,15 +178,15 @@ def test_of_the_published_equalize_pairs_only_words_of_the_body_and_of_places_ar
 @pytest.mark.parametrize(
     ("template", "says"),
     [
-        ("My friend is here.", r"has no placeholder; use at least one of \{nominative\}"),
-        ("{pronoun} is here.", r"has the unknown placeholder \{pronoun\}; use \{nominative\}"),
-        ("{nominative.__class__} is here.", r"has the unknown placeholder \{nominative.__class__\}"),
-        ("{0} {nominative}", r"has the unknown placeholder \{0\}"),
-        ("{} {nominative}", r"has the unknown placeholder \{\}"),
-        ("{nominative} likes {x}.", r"has the unknown placeholder \{x\}"),
+        ("My friend is here.", r"\{nominative\}"),
+        ("{pronoun} is here.", r"\{pronoun\}.*\{nominative\}"),
+        ("{nominative.__class__} is here.", r"\{nominative.__class__\}"),
+        ("{0} {nominative}", r"\{0\}"),
+        ("{} {nominative}", r"\{\}"),
+        ("{nominative} likes {x}.", r"\{x\}"),
         ("{nominative} is {here.", "has a brace that belongs to no placeholder"),
         ("{{nominative}} is here.", "has a brace that belongs to no placeholder"),
-        ("{nominative!r} is here.", r"has the unknown placeholder \{nominative!r\}"),
+        ("{nominative!r} is here.", r"\{nominative!r\}"),
         ("", "has no placeholder"),
     ],
 )

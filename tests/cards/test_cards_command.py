@@ -4,8 +4,11 @@ import xml.etree.ElementTree as ET
 
 import pytest
 import yaml
-from huggingface_hub import HfApi, ModelCard
+from huggingface_hub import DatasetCard, HfApi, ModelCard
 
+from cards.leaderboard import entries_of
+from cards.results_card import MARKER, with_card
+from scoring.declared import DECLARED
 from scoring.inference.checkpoint import identity
 from tests.cards.made import PROBES, RUN, cards, data, estimate, manifest, run
 from tests.commands import client
@@ -93,6 +96,41 @@ def test_the_results_are_published_as_a_data_set_and_are_the_source(hub, tmp_pat
     )
     (entry, _) = yaml.safe_load(model(hub).at("refs/pr/1").tree[".eval_results/neutral.yaml"].data)
     assert entry["source"] == {"url": address, "name": "Results"}
+    # The card of the data set lists the file; the client reads its metadata.
+    with client():
+        card = DatasetCard.load("org/results")
+    assert f"](<{path}>)" in card.text
+    assert (card.data.pretty_name, card.data.license) == ("results", "apache-2.0")
+    (tmp_path / "copy.json").write_bytes(hub.repos["dataset", "org/results"].at("main").tree[path].data)
+    assert list(entries_of(tmp_path / "copy.json", DECLARED)), "a leaderboard takes the file, as the card says"
+
+
+def test_a_dry_run_shows_the_card_of_a_model_of_the_hub_without_a_network(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    made, built = run(tmp_path / "run"), data(tmp_path / "data")
+    result = cards("org/model", made, "--data", built, "--dry-run", "--diff")
+    assert result.returncode == 0, result.stderr
+    assert "The Hub cannot be reached (ConnectError)" in result.stdout
+    assert "add    README.md" in result.stdout
+    assert "+## Bias" in result.stdout
+    assert "Nothing was written or sent (--dry-run)." in result.stdout
+    without = cards("org/model", made, "--dry-run")
+    assert without.returncode == 1
+    assert "give --data the folder of the built data sets." in without.stderr
+
+
+def test_the_card_of_results_lists_all_runs_and_another_card_stays(hub, tmp_path):
+    with client():
+        api = HfApi()
+        assert sorted(with_card(api, "org/results", {"a/results.json": b"{}"})) == ["README.md", "a/results.json"]
+        hub.add("dataset", "org/results", {"a/results.json": File(b"{}"), "README.md": File(MARKER.encode())})
+        again = with_card(api, "org/results", {"b/results.json": b"{}", "b/examples/x.parquet": b""})
+        text = again["README.md"].decode()
+        assert "| a | [results.json](<a/results.json>) |" in text
+        assert "| b | [results.json](<b/results.json>) |" in text
+        assert "license:" not in text, "texts of examples have licences of their own"
+        hub.add("dataset", "org/mine", {"README.md": File(b"# Mine")})
+        assert sorted(with_card(api, "org/mine", {"a/results.json": b"{}"})) == ["a/results.json"]
 
 
 def test_the_revision_of_a_published_data_set_is_its_commit(hub, tmp_path):

@@ -113,7 +113,7 @@ def test_three_models_are_refused(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["no/where"], "error: 'no/where' is neither a folder nor a model that can be had from the Hub"),
+        (["no/where"], "error: 'no/where' is neither a folder nor a model that the Hub gives"),
         (["--table", "nowhere.csv"], "error: There is no file nowhere.csv; give one that ends in"),
     ],
 )

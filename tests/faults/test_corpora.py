@@ -167,7 +167,7 @@ def test_counts_with_a_changed_number_are_refused_and_named(tmp_path):
     kept = {key: value for key, value in metadata.items() if key != b"ARROW:schema"}
     pq.write_table(changed.replace_schema_metadata(kept), tmp_path / "c.parquet")
     for read in (Counts.read, lambda path: merge([path, path])):
-        with pytest.raises(TableError, match=r"c\.parquet is damaged \(its checksum is not that of its content\)"):
+        with pytest.raises(TableError, match=r"c\.parquet"):
             read(tmp_path / "c.parquet")
     del kept[module._CHECKSUM_KEY]
     pq.write_table(table.replace_schema_metadata(kept), tmp_path / "c.parquet")

@@ -8,9 +8,10 @@ import pytest
 
 from mitigation.api import Options
 from mitigation.commands.table import planned_columns
-from mitigation.methods.comparison import change_of, said
+from mitigation.methods.comparison import BENCHMARKS, change_of, said
 from mitigation.recipes import get
 from mitigation.training.data import TrainingData
+from scoring import benchmarks
 from scoring.adapters.facts import Adapter, Change, Cost
 from tests.mitigation.made import data, probes
 
@@ -99,3 +100,11 @@ def test_by_default_only_the_splits_of_the_columns_are_scored(tmp_path):
         splits[names] = [split.name for part in parts for split in part.splits]
     assert splits[()] == ["gender-neutral-probes/templates/test"]
     assert splits["neutral",] == ["gender-neutral-probes/stsb/test", "gender-neutral-probes/templates/test"]
+
+
+def test_a_benchmark_is_in_the_tables_of_recipes_or_known_not_to_be():
+    # The papers of the recipes do not have them, and no column was added.
+    without = {"bbq", "gest", "mbbq", "pronouns", "winogenerated"}
+    missing = set(benchmarks.names()) - set(BENCHMARKS) - without
+    assert not missing, "add a column and the benchmark to mitigation/data/columns.toml, or name it here"
+    assert without <= set(benchmarks.names()) - set(BENCHMARKS)

@@ -89,7 +89,7 @@ def test_a_run_ends_with_the_verdict_the_comparison_what_there_was_to_remove_the
     start = rf"neutral GAS: {before[0]:.2f} before, \d\.\d\d after, .* \[.*\]: (nearer|further|unclear)\."
     assert re.fullmatch(start, held_out), held_out
     assert re.match(r"Of 2 scores: 1 .*1 no verdict\.", compared), compared
-    assert there.startswith(f"To remove: {before[0]:.2f}, as neutral GAS was {before[0]:.2f} [")
+    assert there.startswith(f"To remove: {before[0]:.2f}, because neutral GAS was {before[0]:.2f} [")
     assert cost.startswith(f"{facts.cost.parameters:,} parameters trained in {facts.cost.seconds:.1f} s, at most ")
     page = f"the page is {out}-work/after/compare.html, and every change is in {out}-work/changes.csv."
     assert place == f"The adapter is {out}; {page}"
@@ -361,7 +361,8 @@ def test_a_folder_of_something_else_is_refused_before_anything_is_done(source, t
 def test_a_second_run_in_the_same_folder_is_refused(source, tmp_path):
     with locked(tmp_path / "a-work", MitigationError):
         message = refused("prompts", "tiny-causal", "--out", tmp_path / "a", "--data", source, "--no-evaluate")
-    assert message == f"error: Another run is writing to {tmp_path / 'a-work'}; wait for it or choose another --out."
+    assert message.startswith("error: ")
+    assert f"{tmp_path / 'a-work'};" in message
     assert not (tmp_path / "a").exists()
 
 

@@ -101,19 +101,19 @@ def test_four_bits_are_trained_on_a_cpu_and_the_base_stays_unchanged(source, tmp
 @pytest.mark.fault(56)
 def test_tuning_refuses_rows_of_a_test_split(tmp_path):
     leaky = data(tmp_path, stsb_train=[*probes("train"), *probes("test")[:3]])
-    with pytest.raises(MitigationError, match=r"^3 of the rows to train on are in a test split"):
+    with pytest.raises(MitigationError, match=r"^3 .*stsb/test"):
         tuned(bundled(), quick(), leaky, tmp_path / "a")
     facts = tuned(bundled(), quick(leaked=True), leaky, tmp_path / "b")
     assert facts.measures["leaked training rows"][0] == 3
 
 
 def test_a_prompt_that_is_too_long_is_refused(source, tmp_path):
-    with pytest.raises(MitigationError, match=r"^'My friend .*, and' has \d+ tokens; give a max_length of at least"):
+    with pytest.raises(MitigationError, match=r"'My friend .*, and'.*\d+.*max_length"):
         tuned(bundled(), quick(max_length=5), source, tmp_path / "a")
 
 
 def test_modules_that_are_not_there_are_refused(source, tmp_path):
-    with pytest.raises(MitigationError, match=r"^The modules 'c_attn,x' cannot be adapted \(Target modules"):
+    with pytest.raises(MitigationError, match="'c_attn,x'"):
         tuned(bundled(), quick(target_modules="c_attn,x"), source, tmp_path / "a")
 
 

@@ -14,6 +14,7 @@ from mitigation.editing import stamped as stamped_module
 from mitigation.editing.settings import EditingSchedule
 from mitigation.editing.stamped import StampedNetwork
 from mitigation.errors import MitigationError
+from mitigation.training import train
 from scoring.adapters.attach import wrap
 from scoring.adapters.stamp import StampConfig
 from scoring.benchmarks import stereoset
@@ -294,7 +295,7 @@ def test_without_a_loss_the_metric_of_another_loss_still_falls(held_back, tmp_pa
 @pytest.mark.fault(55)
 def test_a_killed_edit_resumes_after_its_last_batch(tmp_path, monkeypatch):
     whole = run(models.model("gpt2"), stamped(models.model("gpt2")), tmp_path / "whole.pt")
-    kept = edit.save
+    kept = train.save
     calls = []
 
     def dying(*arguments):
@@ -303,10 +304,10 @@ def test_a_killed_edit_resumes_after_its_last_batch(tmp_path, monkeypatch):
         if len(calls) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(edit, "save", dying)
+    monkeypatch.setattr(train, "save", dying)
     with pytest.raises(KeyboardInterrupt):
         run(models.model("gpt2"), stamped(models.model("gpt2")), tmp_path / "cut.pt")
-    monkeypatch.setattr(edit, "save", kept)
+    monkeypatch.setattr(train, "save", kept)
     again = run(models.model("gpt2"), stamped(models.model("gpt2"), seed=7), tmp_path / "cut.pt")
     assert [part["loss"] for part in again.train] == pytest.approx([part["loss"] for part in whole.train], rel=1e-5)
 

@@ -184,7 +184,7 @@ def test_wikitext_that_cannot_be_had_is_one_sentence(monkeypatch, tmp_path):
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    with pytest.raises(MitigationError, match=r"could not be had from the Hub \(ConnectionError\); give a file"):
+    with pytest.raises(MitigationError, match="ConnectionError"):
         held_out_texts(TrainingData(), Path("wikitext"))
 
 

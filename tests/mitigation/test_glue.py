@@ -21,8 +21,7 @@ from typer.testing import CliRunner
 from cards.common.files import put
 from mitigation.__main__ import app
 from mitigation.ability import glue, tasks
-from mitigation.ability.classifier import Classifiers, Effect
-from mitigation.ability.glue import GlueSettings
+from mitigation.ability.glue import Classifiers, Effect, GlueSettings
 from mitigation.ability.tasks import PINNED, TASKS, TaskData
 from mitigation.adapters.write import describe, save_peft, write_facts
 from mitigation.commands.glue import write_changes
@@ -160,9 +159,7 @@ def test_a_hub_that_cannot_be_had_is_one_sentence(monkeypatch):
         raise ConnectionError("no network")
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    with pytest.raises(
-        MitigationError, match=r"qnli could not be had from nyu-mll/glue .*; the tasks that need no Hub"
-    ):
+    with pytest.raises(MitigationError, match="nyu-mll/glue"):
         tasks.load(["qnli"])
 
 

@@ -236,7 +236,7 @@ def test_names_are_swapped_where_they_are_written_like_names(tmp_path):
     with pytest.raises(MitigationError, match=r"^First names are replaced for gender and "):
         replace(settings, published=True)
     (tmp_path / "names.json").write_text('{"names": [["A", "B", "C"]]}')
-    with pytest.raises(MitigationError, match=r"names\.json has groups of 3 names; give pairs"):
+    with pytest.raises(MitigationError, match=r"names\.json.*\b3\b"):
         settings.inputs()
 
 

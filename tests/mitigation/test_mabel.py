@@ -201,7 +201,7 @@ def test_what_cannot_be_trained_is_refused(tmp_path, monkeypatch):
     with pytest.raises(MitigationError, match=r"^3 entailment pairs have a listed word, and at least 8 are needed"):
         trained(load(BUNDLED["tiny-masked"], device="cpu"), tmp_path, **words)
     monkeypatch.undo()
-    with pytest.raises(MitigationError, match=r"^The words for 'faith' are no pairs"):
+    with pytest.raises(MitigationError, match="'faith'"):
         mabel.MabelSettings(**words, domain="faith").inputs()
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+import mitigation.running.run as running
 from mitigation.__main__ import app
 from mitigation.adapters.write import write_facts
 from mitigation.api import mitigate
@@ -144,7 +145,7 @@ def test_the_unchanged_model_is_asked_once_and_a_method_is_not_run_again(tmp_pat
     )
     assert str(read(out / "prompts-2").changes) == str(one.facts.changes)  # NaN is unlike itself
 
-    monkeypatch.setattr(methods, "make_and_evaluate", lambda *_, **__: pytest.fail("a method was run again"))
+    monkeypatch.setattr(running, "make_and_evaluate", lambda *_, **__: pytest.fail("a method was run again"))
     assert run("tiny-causal", "--out", out, "--methods", "prompts", "--config", other, *common).exit_code == 0
     again = CliRunner().invoke(app, ["table", "tiny-causal", "--methods=", "--out", str(out)])
     assert again.exit_code == 0, again.output

@@ -107,6 +107,23 @@ def test_the_page_of_recipes_has_the_recommendations_of_the_stored_result():
     assert f"| own words | {share:.0f} % [" in row
 
 
+def test_what_removes_most_and_erases_stated_gender_is_not_first():
+    declared = planted_page.DECLARED
+
+    def scored(share, lean):
+        scores = {planted_page.TEMPLATES: {}, declared: {"lean": [lean]}}
+        return {"removed": {planted_page.TEMPLATES: [share, share, share]}, "scores": scores}
+
+    made = {"erases": scored(100.0, 0.1), "keeps": scored(80.0, 1.4), "removes nothing": scored(5.0, 2.4)}
+    model = {"before": {"twin": {declared: {"lean": [2.0]}}}, "recipes": made}
+    assert [round(planted_page.kept(model, recipe)) for recipe in made] == [5, 70, 120]
+    merits = {recipe: planted_page._merit(model, recipe) for recipe in made}
+    assert max(merits, key=merits.get) == "keeps"
+    model["before"]["twin"][declared]["lean"] = [0.01]
+    assert planted_page.kept(model, "erases") is None, "a model that uses no stated gender cannot lose it"
+    assert planted_page._merit(model, "erases") == 100
+
+
 def test_planted_models_have_a_bias_and_keep_their_ability():
     for name, model in STORED["models"].items():
         bundled, twin, planted = (model["before"][key] for key in ("bundled", "twin", "planted"))

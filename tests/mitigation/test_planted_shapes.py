@@ -1,16 +1,13 @@
 """In trained models of two shapes a planted bias is found, edited away, and there again without the stamp."""
 
-import doctest
 from functools import cache
 
 import pytest
 import torch
 
-from benchmarks import fast
-from benchmarks.fast import GOALS, PLANTED, ss_distances
 from scoring.adapters import attach
 from scoring.inference.load_options import load
-from tests.mitigation.planting import Edited, Planted
+from tests.mitigation.planting import DISTANCE_LEFT, PLANTED, Edited, Planted, mean_distance
 
 #: Seeds of the models of each shape that are looked at together.
 SEEDS = (0, 1, 2)
@@ -39,7 +36,7 @@ def adapter(planted, models):
 
 
 def test_the_block_with_the_largest_effect_is_the_planted_one(planted):
-    assert planted.located()["found"] == PLANTED
+    assert planted.located() == PLANTED
 
 
 def test_an_edit_closes_nine_tenths_of_the_gap_of_a_biased_model(adapter):
@@ -50,12 +47,13 @@ def test_an_edit_closes_nine_tenths_of_the_gap_of_a_biased_model(adapter):
 
 def test_edits_of_several_models_move_the_stereotype_score_to_50(models):
     # SS counts the signs of the small gaps that are left, and rounding changes these signs: one model's SS is
-    # up to 10 from 50 on one processor and within 3 on another (benchmarks/fast.json, "small"). The mean distance
-    # of several models has an interval, and stays low with every instruction set that was tried.
+    # up to 10 from 50 on one processor and within 3 on another. The mean distance of
+    # several models has an interval, and stays low with every instruction set that was tried.
     edits = [Edited(models(kind, seed)[1]) for kind in ("causal", "masked") for seed in SEEDS]
-    before, after = ss_distances([edit.figures for edit in edits])
+    before = mean_distance([edit.before("ss") for edit in edits])
+    after = mean_distance([edit.after("ss") for edit in edits])
     assert before[1] > 40
-    assert after[2] <= GOALS["ss_distance_left"] * before[0]
+    assert after[2] <= DISTANCE_LEFT * before[0]
     assert all(edit.gap[1] < 0.1 * edit.gap[0] for edit in edits)
 
 
@@ -66,17 +64,16 @@ def test_an_edit_keeps_unrelated_facts_and_language(adapter):
 
 
 def test_paraphrases_and_held_out_workers_are_measured_too(adapter):
-    figures = Edited(adapter).figures
-    assert {"ps", "ss_held_out"} <= figures.keys()
-    assert figures["ss_held_out"]["n"] == 18
+    changes = Edited(adapter).changes
+    assert {"ps", "ss_held_out"} <= changes.keys()
+    assert changes["ss_held_out"].n == 18
 
 
 def test_without_the_stamp_the_model_is_as_before_bit_for_bit(planted, adapter):
     model = load(planted.folder, device="cpu")
     ids = torch.tensor([[2, 5, 6, 7, 8, 9]])
     plain = model.network(ids).logits
-    folder = planted.experiment.folder / f"stamp-{planted.experiment.edits}"
-    network = attach.attach(model.network, folder, base=model.name, revision=adapter.revision)
+    network = attach.attach(model.network, planted.stamp, base=model.name, revision=adapter.revision)
     assert not torch.equal(network(ids).logits, plain)
     with network.disable_adapter():
         assert torch.equal(network(ids).logits, plain)
@@ -87,7 +84,3 @@ def test_without_the_stamp_the_model_is_as_before_bit_for_bit(planted, adapter):
 def test_one_unit_closes_less_of_the_gap_than_many_in_as_many_steps(planted):
     one, many = (planted.edited(units=units, passes=10) for units in (1, 64))
     assert many.gap[1] < 0.9 * one.gap[1] < 0.9 * one.gap[0]
-
-
-def test_the_doctests_of_the_benchmark_pass():
-    assert doctest.testmod(fast).failed == 0

@@ -260,10 +260,10 @@ def test_words_of_the_users_own_and_their_faults(tmp_path):
     path.write_text('{"age": [["old", "young"]]}')
     assert attribute_words(str(path), "age").groups == (("old", "young"),)
     path.write_text('{"age": [["old", "young"], ["x"]]}')
-    with pytest.raises(MitigationError, match=r"2 groups of words for 'age'; give groups of equal size"):
+    with pytest.raises(MitigationError, match=r"\b2\b.*'age'"):
         attribute_words(str(path), "age")
     path.write_text("[]")
-    with pytest.raises(MitigationError, match=r"own\.json has no lists of words \("):
+    with pytest.raises(MitigationError, match=r"own\.json"):
         attribute_words(str(path), "age")
 
 
@@ -272,11 +272,9 @@ def test_a_card_names_the_word_list_and_refuses_text_of_unknown_licence():
     (facts,) = training_data({"source:bias-bench/attribute-words": version})
     assert (facts.name, facts.licence) == ("bias-bench/attribute-words", "LicenseRef-None-Stated")
     assert set(facts.citations) == {"meade2022empirical"}
-    with pytest.raises(CardError, match=r"^The adapter learnt from a\.txt \(corpus\), and this project knows neither"):
+    with pytest.raises(CardError, match=r"a\.txt"):
         training_data({"corpus:a.txt": version})
-    with pytest.raises(
-        CardError, match=r"give them with --corpus-licence and --corpus-citation \(a file with a BibTeX"
-    ):
+    with pytest.raises(CardError, match=r"--corpus-licence.*--corpus-citation.*BibTeX"):
         training_data({"corpus:a.txt": version}, "CC-BY-4.0", "no entry")
     (facts,) = training_data({"corpus:a.txt": version}, "CC-BY-4.0", "@misc{a}")
     assert (facts.name, facts.licence, facts.citations) == ("a.txt", "CC-BY-4.0", {"corpus": "@misc{a}"})

@@ -2,11 +2,13 @@
 
 import doctest
 import json
+from dataclasses import fields
 
 import pytest
 from rich.console import Console
 
 from mitigation import recipe, recipes
+from mitigation.api import Options, loading
 from mitigation.errors import MitigationError
 from mitigation.recipe import resolve_settings
 from mitigation.recipes import decoding, get, names
@@ -15,6 +17,7 @@ from mitigation.running import evaluate
 from mitigation.training import train
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import PROMPT
+from scoring.inference.load_options import LoadOptions
 from scoring.inputs import prompts
 from scoring.types import Estimate, ScoringError
 from tests.mitigation.made import bundled, data, silent
@@ -41,7 +44,7 @@ def test_every_recipe_has_a_summary_and_every_setting_a_help_text(name):
 
 
 def test_an_unknown_recipe_is_refused_with_the_known_ones():
-    with pytest.raises(MitigationError, match=r"^No recipe is called 'x'; the names are ablation, auto_debias, cda, "):
+    with pytest.raises(MitigationError, match=r"'x'.*auto_debias"):
         get("x")
 
 
@@ -75,7 +78,7 @@ def test_a_file_of_settings_that_is_wrong_is_refused_by_name(tmp_path, file, tex
 
 
 def test_a_file_of_settings_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(MitigationError, match=r"a\.toml cannot be read \(No such file .*\); give a TOML or JSON file"):
+    with pytest.raises(MitigationError, match=r"a\.toml.*\(No such file .*\).*TOML.*JSON"):
         resolve_settings(get("decoding"), "clean", tmp_path / "a.toml", {})
 
 
@@ -217,3 +220,12 @@ def test_settings_are_plain_values_of_json():
         for settings in get(name).profiles.values():
             values = {name: getattr(settings, name) for name in settings.__dataclass_fields__}
             assert json.loads(json.dumps(values)) == values
+
+
+def test_every_option_of_loading_reaches_the_model():
+    given = {"revision": "v1", "dtype": "float16", "device": "cpu", "trust_remote_code": True, "allow_pickle": True}
+    loaded = loading("m", Options(**given))
+    assert {name: getattr(loaded, name) for name in given} == given
+    # The recipe decides about weights in 4 bits.
+    shared = {field.name for field in fields(Options)} & {field.name for field in fields(LoadOptions)} - {"quantize"}
+    assert shared == set(given), "a new option of loading is passed on by mitigation.api.loading"

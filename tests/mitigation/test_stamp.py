@@ -179,7 +179,7 @@ def test_a_layer_that_is_not_there_is_refused():
 
 def test_a_stamp_of_another_family_is_refused(tmp_path):
     stamped(network("gpt2")).save_pretrained(tmp_path)
-    with pytest.raises(AdapterError, match=r"has no module transformer\.h\.1\.mlp\.c_fc; load the model that"):
+    with pytest.raises(AdapterError, match=r"transformer\.h\.1\.mlp\.c_fc"):
         PeftModel.from_pretrained(network("llama"), tmp_path)
 
 

@@ -111,7 +111,7 @@ def test_a_streaming_data_set_is_rows():
 
 @pytest.mark.parametrize("row", [{"body": "x"}, {"text": None}, 3])
 def test_a_row_without_text_is_refused(row):
-    with pytest.raises(CorpusError, match=r"A row has no text 'text' but .*; name the field that holds the text\."):
+    with pytest.raises(CorpusError, match="'text'"):
         list(records([row], "text"))
 
 
@@ -143,7 +143,7 @@ def test_a_given_format_has_priority_over_the_file_name(tmp_path):
 
 def test_a_file_name_without_a_known_format_is_refused(tmp_path):
     (tmp_path / "corpus.pdf").write_bytes(b"")
-    with pytest.raises(CorpusError, match=r"The format of .*corpus\.pdf is not clear from its name; let it end in"):
+    with pytest.raises(CorpusError, match=r"corpus\.pdf"):
         shards([tmp_path / "corpus.pdf"])
 
 
@@ -204,7 +204,7 @@ def test_an_empty_file_has_no_words_and_no_loss(tmp_path, name):
 
 
 def test_an_empty_file_is_no_parquet(tmp_path):
-    with pytest.raises(CorpusError, match=r"a\.parquet is not a complete Parquet file \(.*\); fetch it again\."):
+    with pytest.raises(CorpusError, match=r"a\.parquet"):
         given(written(tmp_path / "a.parquet", b""))
 
 

@@ -129,7 +129,7 @@ def test_a_table_of_a_file_that_is_half_written_is_made_again(corpus, tmp_path):
 
 def test_an_error_in_one_process_ends_the_count_and_keeps_what_is_finished(corpus, tmp_path):
     (corpus / "broken.parquet").write_bytes(b"")
-    with pytest.raises(CorpusError, match=r"broken\.parquet is not a complete Parquet file"):
+    with pytest.raises(CorpusError, match=r"broken\.parquet"):
         count(corpus, jobs=2, work_folder=tmp_path / "parts")
     (corpus / "broken.parquet").unlink()
     assert count(corpus, jobs=1, work_folder=tmp_path / "parts").totals.documents == 90
@@ -331,7 +331,7 @@ def test_the_package_gives_its_functions_without_loading_what_they_need():
 
 
 def test_an_unknown_list_of_stop_words_is_refused():
-    with pytest.raises(TableError, match="There are no stop words 'english'"):
+    with pytest.raises(TableError, match="'english'"):
         count(iter(["x"]), stop="english")
 
 

@@ -162,9 +162,7 @@ def test_without_a_gendered_word_no_word_has_a_delta():
 
 
 def test_a_gendered_word_that_was_not_counted_is_refused_with_those_that_were():
-    with pytest.raises(
-        TableError, match="Co-occurrence with 'woman' was not counted; this table has he, she, her, his"
-    ):
+    with pytest.raises(TableError, match="'woman'"):
         made().delta(GenderedPair("woman", "he"))
 
 
@@ -184,8 +182,8 @@ def test_counts_of_another_shape_than_the_words_are_refused():
     [
         ({"window": 0}, "The window is 0 words wide; give 1 to 10000"),
         ({"window": 10_001}, "The window is 10001 words wide; give 1 to 10000"),
-        ({"boundary": "page"}, "The boundary is 'page'; give one of record, line, none"),
-        ({"gendered": ("she", "she")}, "The gendered word 'she' is given more than once"),
+        ({"boundary": "page"}, "'page'"),
+        ({"gendered": ("she", "she")}, "'she'"),
     ],
 )
 def test_an_impossible_rule_is_refused(change, message):
@@ -194,7 +192,7 @@ def test_an_impossible_rule_is_refused(change, message):
 
 
 def test_a_file_that_is_not_there_is_named():
-    with pytest.raises(TableError, match=r"There is no file nowhere\.parquet; probes pmi count writes one"):
+    with pytest.raises(TableError, match=r"nowhere\.parquet"):
         Counts.read("nowhere.parquet")
 
 
@@ -227,7 +225,7 @@ def test_a_table_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
-    with pytest.raises(Exception, match=r"c\.parquet cannot be written \(No space left on device\)"):
+    with pytest.raises(Exception, match=r"c\.parquet.*No space left on device"):
         made(count=COUNT + 1).write(tmp_path / "c.parquet")
     assert (tmp_path / "c.parquet").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["c.parquet"]

@@ -46,18 +46,18 @@ def test_an_empty_file_has_no_rows(tmp_path, name):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv", "", "a.csv cannot be read as csv"),
-        ("a.csv", "text,n\nhi\n", "a.csv cannot be read as csv .*; repair it or convert it"),
-        ("a.csv", "text,text\nhi,ho\n", "a.csv has the column 'text' more than once; give each column its own name"),
-        ("a.jsonl", '{"text": \n', "a.jsonl cannot be read as jsonl"),
-        ("a.parquet", "no Parquet", "a.parquet cannot be read as parquet"),
-        ("a.txt", b"caf\xe9 \n", "a.txt is not UTF-8 text: byte 0xe9 at 3; convert it first"),
-        ("a.csv", b"text\ncaf\xe9\n", "a.csv is not UTF-8 text: byte 0xe9 at 8; convert it first"),
-        ("a.jsonl", b'{"text": "\xe9"}\n', "a.jsonl is not UTF-8 text: byte 0xe9 at 10; convert it first"),
+        ("a.csv", "", r"a\.csv"),
+        ("a.csv", "text,n\nhi\n", r"a\.csv"),
+        ("a.csv", "text,text\nhi,ho\n", r"a\.csv.*'text'"),
+        ("a.jsonl", '{"text": \n', r"a\.jsonl"),
+        ("a.parquet", "no Parquet", r"a\.parquet"),
+        ("a.txt", b"caf\xe9 \n", r"a\.txt.*UTF-8.*\b3\b"),
+        ("a.csv", b"text\ncaf\xe9\n", r"a\.csv.*UTF-8.*\b8\b"),
+        ("a.jsonl", b'{"text": "\xe9"}\n', r"a\.jsonl.*UTF-8.*\b10\b"),
         (
             "a.xlsx",
             "x",
-            r"a.xlsx has the ending '.xlsx'; give a file that ends in .txt, .csv, .tsv, .jsonl or .parquet",
+            "'.xlsx'",
         ),
     ],
 )
@@ -68,7 +68,7 @@ def test_a_file_that_is_not_what_it_should_be_is_refused_in_a_sentence(tmp_path,
 
 
 def test_a_file_that_is_not_there_is_refused_by_name(tmp_path):
-    with pytest.raises(FileError, match=r"There is no file .*gone\.csv; give one that ends in"):
+    with pytest.raises(FileError, match=r"gone\.csv"):
         read_rows(tmp_path / "gone.csv")
 
 
@@ -83,9 +83,9 @@ def test_the_text_of_a_dictionary_column_is_read():
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        ("body", "f has no column 'body'; name one of text, n"),
-        ("n", "The column 'n' of f holds int64; name one that holds text"),
-        ("text", "Row 1 of f has no 'text'; fill it in or leave the row out"),
+        ("body", "'body'"),
+        ("n", "'n'"),
+        ("text", r"\b1\b.*'text'"),
     ],
 )
 def test_a_column_without_texts_is_refused(column, message):
@@ -109,7 +109,7 @@ def test_an_undefined_value_is_null_in_json_lines_and_empty_in_csv(tmp_path):
 
 
 def test_another_ending_is_refused_before_anything_is_written(tmp_path):
-    with pytest.raises(FileError, match=r"has the ending '.xlsx'; give a file that ends in .parquet, .csv, .tsv or"):
+    with pytest.raises(FileError, match=r"'.xlsx'"):
         write_rows(pa.table({"a": [1]}), tmp_path / "a.xlsx")
     assert list(tmp_path.iterdir()) == []
 
@@ -126,7 +126,7 @@ def test_the_old_file_stays_when_writing_fails(tmp_path):
 def test_a_place_that_cannot_be_written_is_refused_in_a_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with (
-        pytest.raises(FileError, match=r"file/a\.txt cannot be written \(.*\); give another place"),
+        pytest.raises(FileError, match=r"file/a\.txt"),
         replacing(tmp_path / "file" / "a.txt") as file,
     ):
         file.write(b"x")

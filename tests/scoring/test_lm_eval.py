@@ -209,7 +209,7 @@ def test_a_model_given_as_an_object_needs_a_named_tokenizer(built, arguments):
 
 def test_a_tokenizer_that_cannot_be_loaded_is_named(built, tmp_path):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ScoringError, match=r"^The tokenizer '.*empty' cannot be loaded: .*\.$"):
+    with pytest.raises(ScoringError, match=r"'.*empty'"):
         utils.rows(**TASKS["probes_unstereo_ours_5"]["dataset_kwargs"], tokenizer=str(tmp_path / "empty"))
 
 

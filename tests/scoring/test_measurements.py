@@ -121,7 +121,7 @@ def test_a_network_that_cannot_be_run_is_refused():
     def broken(ids, mask, logits):
         raise TypeError("pixel_values are missing")
 
-    with pytest.raises(ScoringError, match=r"^odd cannot be run in float32 on token ids alone \(TypeError: pixel"):
+    with pytest.raises(ScoringError, match="TypeError"):
         faulty("llama", broken)
 
 

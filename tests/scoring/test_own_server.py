@@ -88,7 +88,7 @@ def test_a_model_is_one_word_and_has_the_same_port_each_time():
 
 
 def test_a_server_is_of_several_models(data):
-    with pytest.raises(ScoringError, match="is of several models"):
+    with pytest.raises(ScoringError, match="needs several models"):
         scoring.evaluate("tiny-causal", server="x {model} {port}", data=data)
 
 

@@ -108,7 +108,7 @@ def test_a_process_that_is_killed_ends_the_run_in_one_sentence_and_what_was_answ
     assert not part.exists()
     answered = len(lines(next(out.glob("responses/*.jsonl")))) - 1
     again = CliRunner().invoke(app, arguments(data, out))
-    assert "The model was not used, as all responses were stored" in again.output
+    assert "The run read stored responses and did not use the model" in again.output
     assert answered >= kept
 
 

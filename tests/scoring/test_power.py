@@ -168,7 +168,7 @@ def test_a_run_of_the_same_size_has_the_same_minimum_detectable_effect(runs):
 
 @pytest.mark.parametrize(("n", "clusters"), [(10, 11), (10, 1)])
 def test_an_impossible_design_is_one_sentence(n, clusters):
-    with pytest.raises(ScoringError, match=f"There are no {n} rows in {clusters} clusters; give 2"):
+    with pytest.raises(ScoringError, match=rf"{n}.*{clusters}.*\b2\b"):
         factor(n, clusters, 0.05)
 
 

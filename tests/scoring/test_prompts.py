@@ -113,9 +113,7 @@ def test_settings_of_decoding_are_those_that_decoding_has():
 
 def test_an_instruction_after_the_question_mark_needs_one():
     made = Prompt("fair", version="1.0.0", instruction="Be fair.", placement={"neutral": "question"})
-    with pytest.raises(
-        ScoringError, match=r"^a does not begin with Q:, after which the prompt 'fair' has its instruction; give it the"
-    ):
+    with pytest.raises(ScoringError, match="'fair'"):
         made.put(Request("a", "My friend sings, and"), "neutral")
 
 
@@ -217,7 +215,7 @@ def test_a_prompt_that_is_not_there_is_one_sentence(name, said):
 @pytest.mark.parametrize(
     ("fields", "arguments", "said"),
     [
-        ({"system": "Be fair."}, (), "error: A system text is a part of a chat alone; add --chat, or leave the system"),
+        ({"system": "Be fair."}, (), "error: Only a chat has a system text; add --chat, or leave the system"),
         (
             {"system": "Be fair."},
             ("--chat", "--system", "Be kind."),

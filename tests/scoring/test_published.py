@@ -73,7 +73,7 @@ def test_a_model_without_a_file_that_can_be_used_has_no_run(tmp_path):
 
 
 def test_a_model_that_a_source_does_not_have_is_refused():
-    with pytest.raises(ScoringError, match=r"gest has no model 'gtp2' \(did you mean 'gpt2'\?\)"):
+    with pytest.raises(ScoringError, match=r"'gtp2'.*'gpt2'"):
         published.run("gest", "gtp2")
 
 
@@ -140,7 +140,7 @@ def test_a_prompt_without_its_last_word_is_the_same_prompt_and_the_reader_is_tol
 
 
 def test_a_file_without_texts_is_left_out(tmp_path):
-    with pytest.raises(published.BrokenFileError, match="has no column 'template', or no row"):
+    with pytest.raises(published.BrokenFileError, match="'template'"):
         gifi_friend.responses(fetched_texts(tmp_path, []), tmp_path)
 
 
@@ -252,7 +252,7 @@ def job_file(folder, name, rows):
     [
         (["nurse,0.2,0.7,0.1", "pilot,0.2,0.7,0.1"], "has the same shares for all jobs"),
         (["nurse,0.2,0.7,x", "pilot,0.2,0.7,0.1"], "has no number where one is expected"),
-        (["nurse,2,0.7,0.1", "pilot,0.2,0.7,0.1"], "has a share that is not between 0 and 1, of 'nurse'"),
+        (["nurse,2,0.7,0.1", "pilot,0.2,0.7,0.1"], r"\b0\b.*\b1\b.*'nurse'"),
     ],
 )
 def test_a_file_of_shares_that_is_broken_is_named(tmp_path, rows, message):
@@ -303,7 +303,7 @@ def test_texts_of_gifi_keep_xe_as_often_as_known(data):
 def test_a_file_without_results_of_crows_pairs_is_left_out(tmp_path):
     path = tmp_path / "results.json"
     path.write_text(json.dumps({"results": {}, "config": {"model_args": {"iteration": 7}}}))
-    with pytest.raises(published.BrokenFileError, match="has no results of CrowS-Pairs"):
+    with pytest.raises(published.BrokenFileError, match="CrowS"):
         pythia_bias.results(path)
 
 
@@ -395,10 +395,10 @@ def test_predictions_that_lack_a_sentence_are_left_out(tmp_path):
     path = tmp_path / "predictions.json"
     path.write_text(json.dumps({"intrasentence": [{"id": "a", "score": 0.5}], "intersentence": []}))
     split = tables.given([{f"sentence_id_{label}": "ab"[n % 2] for n, label in enumerate(LABELS)}], "d", "c", "s")
-    with pytest.raises(published.BrokenFileError, match="has no score of the sentence 'b'"):
+    with pytest.raises(published.BrokenFileError, match="'b'"):
         stereoset.lines_of(stereoset.scores_of(path), split, "intrasentence", path.name)
     path.write_text(json.dumps({"intrasentence": [{"id": "a"}]}))
-    with pytest.raises(published.BrokenFileError, match="has no predictions of StereoSet"):
+    with pytest.raises(published.BrokenFileError, match="StereoSet"):
         stereoset.scores_of(path)
 
 

@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -29,10 +29,12 @@ from scoring import benchmarks
 from scoring.__main__ import app, default_folder
 from scoring.asking import answering, language, run
 from scoring.commands import score
+from scoring.commands.score import NAMING
 from scoring.inference.load_options import BUNDLED, LoadOptions, load
 from scoring.inference.model import Model
 from scoring.inputs import prompts
 from scoring.inputs.tables import DataMissing
+from scoring.options import Settings
 from scoring.types import Option, Request, ScoringError
 from tests.helpers import ROOT, beside
 from tests.scoring.made import Memory, data_set
@@ -162,7 +164,7 @@ def test_a_second_run_asks_nothing_and_finds_the_same(whole, stories, data, monk
     assert done.exit_code == 0, done.output
     assert asked == []
     assert results(out) == before
-    assert "The model was not used, as all responses were stored; loading took" in done.output
+    assert "The run read stored responses and did not use the model; loading took" in done.output
 
 
 KILLED = """
@@ -312,7 +314,7 @@ def test_a_folder_that_is_not_there_is_one_sentence(data, model):
 def test_a_model_that_is_not_there_is_one_sentence(data, model, monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     message = refused(model, "--data", data)
-    assert message.startswith(f"error: {model!r} is neither a folder nor a model that can be had from the Hub (")
+    assert message.startswith(f"error: {model!r} is neither a folder nor a model that the Hub gives (")
     assert message.endswith("; check its name, the network and, for a gated model, the login.")
     assert "\n" not in message
 
@@ -321,7 +323,7 @@ def test_a_model_that_is_not_there_is_one_sentence(data, model, monkeypatch):
 @pytest.mark.fault(15)
 def test_the_functions_refuse_what_is_not_there_as_the_command_does(name, monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    said = re.escape(f"{name!r} is neither a folder nor a model that can be had from the Hub")
+    said = re.escape(f"{name!r} is neither a folder nor a model that the Hub gives")
     with pytest.raises(ScoringError, match=f"^{said} \\("):
         load(name)
     with pytest.raises(ScoringError, match=f"^{said} at revision 'v1' \\("):
@@ -370,7 +372,7 @@ def test_code_and_pickles_are_refused_until_they_are_allowed(data, tmp_path):
 def test_an_adapter_in_a_pickle_is_refused_until_it_is_allowed(tmp_path):
     (tmp_path / "adapter_config.json").write_text("{}")
     (tmp_path / "adapter_model.bin").write_bytes(b"")
-    with pytest.raises(ScoringError, match=r"pickle files \(adapter_model\.bin\), which can run code when read"):
+    with pytest.raises(ScoringError, match=r"adapter_model\.bin"):
         load(BUNDLED["tiny-causal"], adapter=tmp_path)
 
 
@@ -555,6 +557,15 @@ def test_the_list_needs_no_torch_and_no_builder():
     assert done.stdout.endswith("set()\n"), done.stdout + done.stderr
     for name in (*benchmarks.names(), *prompts.PROMPTS):
         assert f"\n  {name} " in done.stdout
+
+
+def test_every_option_names_the_default_folder_or_is_known_not_to():
+    declared = {field.name for group in (Settings, LoadOptions) for field in fields(group)}
+    # A run with another value of these has the same default folder, and is compared with the results in it.
+    others = {"model", "benchmarks", "data", "out", "limit", "resamples", "overwrite", "beside", "include"}
+    others |= {"batch_tokens", "device", "device_map", "exact", "truncate", "trust_remote_code", "allow_pickle"}
+    others |= {"ways", "wordings", "prompts"}
+    assert declared == {*NAMING, *others}, "a new option is in NAMING of scoring/commands/score.py, or named here"
 
 
 @pytest.mark.fault(15)

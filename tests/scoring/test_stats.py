@@ -1,6 +1,7 @@
 import hashlib
 import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -214,6 +215,9 @@ def test_what_does_not_fit_together_is_refused():
         estimate(SHARE, {"x": x, "y": np.zeros(2)})
     with pytest.raises(ScoringError, match=r"An interval of 1 resamples was asked for; give at least 2, such as 10000"):
         estimate(SHARE, {"x": x}, resamples=1)
+    for columns in (lambda t: (t["x"], t["x"]), lambda t: t["x"][:2]):
+        with pytest.raises(ScoringError, match=r"pair.*\b3\b"):
+            estimate(replace(SHARE, name="pair", columns=columns), {"x": x})
 
 
 # Two runs

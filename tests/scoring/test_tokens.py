@@ -118,15 +118,15 @@ def scored_x(made, text):
 @pytest.mark.fault(37)
 @pytest.mark.parametrize("name", ["gpt2", "trimmed", "opt", "roberta"])
 def test_a_token_over_the_boundary_is_refused_and_shown(name):
-    with pytest.raises(ScoringError, match=r"^a: the token 'Ġshe' holds the end of the context and the beginning of"):
+    with pytest.raises(ScoringError, match=r"^a: .*'Ġshe'"):
         scored(tokens(name), "The nurse said that ", "she")
-    with pytest.raises(ScoringError, match=r"^a: the token 'Ġshe' holds .* put the boundary before a space"):
+    with pytest.raises(ScoringError, match=r"^a: .*'Ġshe'"):
         scored(tokens(name), "The nurse said that sh", "e came")
 
 
 @pytest.mark.fault(37)
 def test_a_sentencepiece_token_over_the_boundary_is_refused_and_shown():
-    with pytest.raises(ScoringError, match=r"^a: the token '▁she' holds"):
+    with pytest.raises(ScoringError, match="'▁she' holds the end of the context and the beginning of"):
         scored(tokens("llama"), "The nurse said that ", "she")
 
 
@@ -189,9 +189,7 @@ def test_spans_are_scored_in_the_order_of_the_text_and_tokens_once(name):
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "bert"])
 def test_half_a_word_is_no_span(name):
-    with pytest.raises(
-        ScoringError, match=r"^a: the token '.?she' lies half in the span 'sh'; give spans of whole words"
-    ):
+    with pytest.raises(ScoringError, match=r"'.?she'.*'sh'"):
         scored(tokens(name), "", "and she came", spans=((4, 6),))
 
 
@@ -209,13 +207,13 @@ def test_a_row_whose_object_shares_a_token_is_skipped_by_name_and_the_others_are
 
 
 def test_an_option_without_tokens_is_refused():
-    with pytest.raises(ScoringError, match=r"^a: the option '\\u200b' has no token; give it other characters"):
+    with pytest.raises(ScoringError, match=r"'\\u200b'"):
         scored(tokens("bert"), "The nurse", "\u200b")
 
 
 @pytest.mark.parametrize("spans", [(), ((0, 0),), ((3, 99),), ((-1, 2),)])
 def test_a_span_outside_the_option_is_refused(spans):
-    with pytest.raises(ScoringError, match=r"do not lie in the option 'The nurse'; give \[start, end\) pairs"):
+    with pytest.raises(ScoringError, match="'The nurse'"):
         scored(tokens("gpt2"), "", "The nurse", spans=spans)
 
 
@@ -307,7 +305,7 @@ def test_a_sentence_longer_than_the_window_is_refused_with_its_lengths(name):
 def test_a_sentence_as_long_as_the_window_is_scored():
     length = len(tokenizer("gpt2")(LONG)["input_ids"])
     scored(tokens("gpt2", window=length), "", LONG)
-    with pytest.raises(ScoringError, match=f"needs {length} tokens and the model's context window is {length - 1}"):
+    with pytest.raises(ScoringError, match=f"{length}.*{length - 1}"):
         scored(tokens("gpt2", window=length - 1), "", LONG)
     framed = len(tokenizer("bert")(LONG)["input_ids"])
     scored(tokens("bert", window=framed), "", LONG)
@@ -388,7 +386,7 @@ def test_a_slow_tokenizer_finds_the_boundary_by_its_prefixes():
     made = Tokens(Slow(bos_token="<s>"), "causal")
     assert scored(made, "The nurse", " she") == [" sh", "e"]
     assert scored(made, "", "The nurse", spans=((4, 9),)) == [" nu", "rs", "e"]
-    with pytest.raises(ScoringError, match=r"^a: the token 'rs' holds the end of the context"):
+    with pytest.raises(ScoringError, match="'rs'"):
         scored(made, "The nur", "se")
 
 
@@ -440,7 +438,7 @@ def test_a_sentence_without_start_token_fits_a_window_of_one_token_less():
     request = Request("a", "", (Option("The nurse came", start="first"),))
     ((_, others),), _ = asked(tokens("gpt2", window=length - 1), request)
     assert len(others.want) == length - 1
-    with pytest.raises(ScoringError, match=f"needs {length - 1} tokens and the model's context window is {length - 2}"):
+    with pytest.raises(ScoringError, match=f"{length - 1}.*{length - 2}"):
         asked(tokens("gpt2", window=length - 2), request)
     ((_, cut),), _ = asked(tokens("gpt2", window=length - 2, truncate=True), request)
     assert cut.want == others.want[:-1]

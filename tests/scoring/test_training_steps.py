@@ -100,5 +100,5 @@ def test_the_same_pair_twice_in_one_step_is_refused_and_in_two_is_not(tmp_path):
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows([*rows, rows[0]])
-    with pytest.raises(ScoringError, match="has the dataset and id '0 ours-5 r0' twice"):
+    with pytest.raises(ScoringError, match="'0 ours-5 r0'"):
         rescore("unstereo", tmp_path / "twice.csv", tmp_path, 50, 0)

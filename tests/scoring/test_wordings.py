@@ -3,6 +3,7 @@
 import math
 import random
 from copy import copy
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -91,11 +92,16 @@ def test_every_wording_is_neutral_and_each_class_has_two_of_each_kind():
             assert text == text.strip()
 
 
+def test_a_class_of_texts_that_is_not_there_is_refused():
+    with pytest.raises(ScoringError, match=r"stereoset.*'poems'.*template"):
+        wordings.text(replace(benchmarks.get("stereoset"), wordings="poems"), {"wording": "story"})
+
+
 def test_every_benchmark_with_wordings_has_texts_for_its_rows():
     for name in ("stereoset", "crows_pairs", "crows_pairs_modified", "unstereo", "biaske", "neutral", "occugender"):
-        assert wordings.class_of(benchmarks.get(name))
+        assert benchmarks.get(name).wordings
         assert benchmarks.get(f"{name}-wordings").name == f"{name}-wordings"
-    assert not wordings.class_of(benchmarks.get("bbq"))
+    assert not benchmarks.get("bbq").wordings
     explicit, implicit = (
         wordings.text(benchmarks.get("occugender"), {"template": template, "wording": "story"})
         for template in ("explicit", "implicit-2")
@@ -184,9 +190,9 @@ def test_a_run_with_wordings_is_stored_read_and_compared(moved, data, tmp_path):
 
 def test_the_number_of_wordings_is_checked(data):
     assert set(scored(data, planted(), wordings=2).tables["unstereo-wordings"]["wording"]) == set(wordings.NAMES[:2])
-    with pytest.raises(ScoringError, match="There are no '1' wordings; give all, or a number from 2 to 10"):
+    with pytest.raises(ScoringError, match=r"'1'.*\b2\b.*\b10\b"):
         scored(data, planted(), wordings="1")
-    with pytest.raises(ScoringError, match="The wordings are no published ones; leave out"):
+    with pytest.raises(ScoringError, match="No paper has published wordings; leave out"):
         scored(data, planted(), profile="paper")
     with pytest.raises(ScoringError, match="There are no wordings for bbq; leave out"):
         scored(data, planted(), benchmarks="bbq")

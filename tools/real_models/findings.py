@@ -151,7 +151,7 @@ def fair_sentences(models: Mapping[str, Model]) -> Finding | None:
 
 
 def same_order(models: Mapping[str, Model]) -> Finding | None:
-    """Whether two benchmarks order the models that both have alike."""
+    """Whether two benchmarks rank the models that both have in the same order."""
     ratios = of(models, GEST, "overall", "g_s")
     told = []
     shared: list[str] = []

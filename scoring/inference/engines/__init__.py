@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 #: A block that needs the packages for models; without them it ends in one sentence.
 installed = partial(required, "Scoring a model", "score", ScoringError)
-#: Options that say how to load a model here, which a server has done already.
-LOADING = ("adapter", "device", "quantize", "trust_remote_code", "allow_pickle", "exact", "dtype")
+#: Options that say how to load a model here, which a server has done already; a revision is that of its tokenizer.
+LOADING = tuple(field.name for field in fields(LoadOptions) if field.name not in ("model", "revision"))
 
 
 class NoModel(ScoringError):

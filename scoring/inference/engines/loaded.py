@@ -48,7 +48,7 @@ def check_loaded(model: Any, tokenizer: Any, options: LoadOptions) -> None:
     default = LoadOptions(options.model)
     for field in fields(options):
         if getattr(options, field.name) != getattr(default, field.name):
-            raise ScoringError(f"{field.name} says how to load a model, and this one is loaded; leave it out.")
+            raise ScoringError(f"{field.name} is an option of loading, and this model is loaded; leave it out.")
     if own_engine(model):
         return
     if model is None:
@@ -56,13 +56,12 @@ def check_loaded(model: Any, tokenizer: Any, options: LoadOptions) -> None:
     # A pipeline of transformers.
     if hasattr(model, "model") and hasattr(model, "tokenizer"):
         raise ScoringError(
-            f"A {type(model).__name__} was given as the model; give what it holds: the pipeline's .model as the model, "
+            f"The model is a {type(model).__name__}; give what it holds: the pipeline's .model as the model, "
             "and tokenizer= its .tokenizer."
         )
     if not hasattr(model, "config") or not hasattr(model, "get_input_embeddings"):
         raise ScoringError(
-            f"A {type(model).__name__} was given as the model; give a name, a folder, or a loaded transformers or PEFT "
-            "model."
+            f"The model is a {type(model).__name__}; give a name, a folder, or a loaded transformers or PEFT model."
         )
     if tokenizer is None or isinstance(tokenizer, str):
         raise ScoringError("A loaded model needs its loaded tokenizer; give tokenizer=….")

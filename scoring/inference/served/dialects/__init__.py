@@ -114,7 +114,7 @@ def listed(reply: Any, name: str, count: int) -> list[Any]:
         if type(place) is int:
             by_place[place] = entry
     if sorted(by_place) != list(range(count)):
-        raise Ignored("answered completions that are not numbered as the prompts are")
+        raise Ignored("answered completions with other numbers than the prompts")
     return [by_place[place] for place in range(count)]
 
 

@@ -50,7 +50,7 @@ class Echo(Dialect):
         text = str(self.tokenizer.decode(list(ids[1:]), clean_up_tokenization_spaces=False))
         if self.tokenizer(text, add_special_tokens=False)["input_ids"] != list(ids[1:]):
             raise Refused(
-                f"{self.client.host} takes text only, and {text!r} is not a text of the tokens that are meant.", 0
+                f"{self.client.host} takes text only, and {text!r} does not stand for the tokens of the request.", 0
             )
         return text
 

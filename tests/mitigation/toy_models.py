@@ -19,8 +19,8 @@ import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from benchmarks.made_language import Language
 from scoring.adapters.feed_forward import FeedForward, feed_forwards
+from tests.mitigation.toy_language import Language
 
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 PAD, _, START, END, MASK = range(len(SPECIAL))

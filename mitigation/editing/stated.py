@@ -1,0 +1,170 @@
+"""Sentences that state a gender, where an edit has to keep the pronoun: L_g, which FAST (Chen et al., 2024) lacks.
+
+An edit that makes *he* and *she* equally probable after an occupation may do so everywhere, even after *my
+grandmother*. L_t hardly notices: of a sentence's tokens one is the pronoun. L_g is the divergence KL(unchanged ||
+edited) at the place of that token alone, in nats.
+
+What a stated gender does is measured in pairs of the same sentence about a man and about a woman. Each has a lean, log
+p(pronoun that is right) - log p(other pronoun), and the lean of a pair is the mean of both: a shift of both sentences
+to one pronoun leaves it as it is. Example: after *the monk* a model leans by .9 to *he*, and after *the nun* by .3 to
+*she*, so the pair leans by .6.
+
+The sentences are in English and were written for this project. A noun, an apposition or a sentence before states the
+gender. None of their templates, nouns and names is among those of ``benchmarks/occupations.py``, which measure it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from scoring.inference.model import Model
+from scoring.inference.tokens import Query
+from scoring.types import Option, Request
+
+#: The forms of the pronoun for men and for women, by the name of their place in a template.
+FORMS = {"he": ("he", "she"), "his": ("his", "her"), "him": ("him", "her")}
+#: People whose noun says their gender: men, women.
+PEOPLE = (
+    ("the gentleman", "my grandfather", "her son", "the nephew", "the lad", "the monk", "the groom", "the duke"),
+    ("the hostess", "my grandmother", "his daughter", "the niece", "the nun", "the bride", "the duchess", "the widow"),
+)
+#: What a person of unsaid gender turns out to be: men, women.
+KINDS = (("gentleman", "grandfather", "monk", "widower"), ("grandmother", "nun", "bride", "widow"))
+#: Persons of unsaid gender, none of whom is an occupation.
+GUESTS = ("stranger", "visitor", "traveller", "tenant", "passenger", "guest")
+#: What says a person's gender before or beside their mention.
+OPENINGS = ("That {guest} was a {kind}. The {guest}", "The {guest}, a {kind},")
+#: Names that say no gender, and sentences that declare the pronouns of a name.
+NAMES = ("Jordan", "Taylor", "Morgan", "Avery", "Riley", "Quinn")
+DECLARED = ("Please call {name} {he}. {name}", "{name}'s pronouns are {he} and {him}. {name}")
+#: What the person does.
+TEMPLATES = (
+    "thought that {he} had heard a noise.",
+    "smiled when {he} read the note.",
+    "fell asleep before {he} reached the last page.",
+    "left {his} gloves in the carriage.",
+    "told us about {his} journey.",
+    "wrote to everybody who had helped {him}.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """A sentence up to its pronoun and after it, with the pronoun that is right and the other one."""
+
+    before: str
+    forms: tuple[str, str]
+    after: str
+
+    def option(self, form: str) -> Option:
+        """The sentence with a pronoun, which is what is scored."""
+        start = len(self.before)
+        return Option(f"{self.before}{form}{self.after}", ((start, start + len(form)),), "left")
+
+
+def sentences() -> Iterator[tuple[Stated, Stated]]:
+    """All pairs of a sentence about a man and that about a woman.
+
+    >>> man, woman = next(sentences())
+    >>> man.before, man.forms, woman.before, woman.forms
+    ('The gentleman thought that ', ('he', 'she'), 'The hostess thought that ', ('she', 'he'))
+    """
+    for number, template in enumerate(TEMPLATES):
+        slot = next(name for name in FORMS if f"{{{name}}}" in template)
+        before, after = template.split(f"{{{slot}}}")
+        he, she = FORMS[slot]
+        for man, woman in zip(_subjects(0, number), _subjects(1, number), strict=True):
+            yield Stated(f"{man} {before}", (he, she), after), Stated(f"{woman} {before}", (she, he), after)
+
+
+def _subjects(gender: int, number: int) -> Iterator[str]:
+    """The beginnings of sentences about people of a gender; which noun and opening they have differs by template."""
+    for person in PEOPLE[gender]:
+        yield person[0].upper() + person[1:]
+    for place, guest in enumerate(GUESTS, number):
+        kind = KINDS[gender][place % len(KINDS[gender])]
+        yield OPENINGS[place % len(OPENINGS)].format(guest=guest, kind=kind)
+    forms = {slot: both[gender] for slot, both in FORMS.items()}
+    for place, name in enumerate(NAMES, number):
+        yield DECLARED[place % len(DECLARED)].format(name=name, **forms)
+
+
+class StatedBatch(NamedTuple):
+    """Queries for pronouns, and the tokens of the pronoun that is right and of the other one for each.
+
+    The queries of a pair follow each other.
+    """
+
+    queries: Sequence[Query]
+    forms: Sequence[tuple[int, int]]
+
+
+NO_SENTENCES = StatedBatch((), ())
+
+
+def leans(logs: torch.Tensor, forms: torch.Tensor) -> torch.Tensor:
+    """The lean of each pair [pairs] in nats.
+
+    ``logs`` [2 · pairs, vocabulary] are log-probabilities at the pronouns, those of a pair one after the other, and
+    ``forms`` [2 · pairs, 2] the tokens of the right and of the other pronoun.
+
+    >>> logs = torch.tensor([[0.8, 0.2], [0.5, 0.5]]).log()
+    >>> round(leans(logs, torch.tensor([[0, 1], [1, 0]])).item(), 3)
+    0.693
+    """
+    two = logs.gather(1, forms)
+    return (two[:, 0] - two[:, 1]).view(-1, 2).mean(1)
+
+
+class StatedGender:
+    """Queries for the pronouns of :func:`sentences`, in a new order in every pass over the pairs.
+
+    Pairs whose pronouns are not one token each are left out, so a model of another language may have none.
+    """
+
+    def __init__(self, model: Model, seed: int) -> None:
+        self.seed = seed
+        requests: list[Request] = []
+        for pair in sentences():
+            for one in pair:
+                requests.append(Request(f"stated/{len(requests)}", options=tuple(map(one.option, one.forms))))
+        asked: list[tuple[Query, tuple[int, int]] | None] = []
+        for (right, other), _ in model.tokens.queries(requests):
+            if len(right) == len(other) == len(right[0].at) == len(other[0].at) == 1:
+                asked.append((right[0], (right[0].want[0], other[0].want[0])))
+            else:
+                asked.append(None)
+        self._pairs = []
+        for man, woman in zip(asked[::2], asked[1::2], strict=True):
+            if man and woman:
+                self._pairs.append((man, woman))
+
+    @property
+    def count(self) -> int:
+        """The number of sentences, twice that of the pairs."""
+        return 2 * len(self._pairs)
+
+    def halves(self) -> tuple[StatedGender, StatedGender]:
+        """Two of these, of which each has every second pair."""
+        both = copy.copy(self), copy.copy(self)
+        for start, half in enumerate(both):
+            half._pairs = self._pairs[start::2]
+        return both
+
+    def batch(self, step: int, size: int) -> StatedBatch:
+        """The queries of a step over ``size`` sentences, at least a pair; a step depends on its number."""
+        queries, forms = [], []
+        count, size = len(self._pairs), max(size // 2, 1)
+        for position in range(step * size, (step + 1) * size):
+            passed, place = divmod(position, count)
+            number = int(np.random.default_rng([self.seed, passed]).permutation(count)[place])
+            for query, both in self._pairs[number]:
+                queries.append(query)
+                forms.append(both)
+        return StatedBatch(queries, forms)
