@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -16,10 +17,11 @@ from scoring.many.sweep import FINISHED
 from scoring.types import ScoringError
 from tests.commands import client
 from tests.hub import Hub
-from tests.ray_cluster import machines
+from tests.ray_cluster import running
+from tests.scoring.test_own_server import SERVER
 from tests.slurm import slurm
 
-__all__ = ["machines", "slurm"]
+__all__ = ["slurm"]
 
 #: A benchmark that ends the process that asks it of the model ``killed``, as often as the file beside it says.
 BENCHMARK = """
@@ -75,6 +77,19 @@ def benchmark_file(tmp_path_factory):
     return file
 
 
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory):
+    with Hub(cache=tmp_path_factory.mktemp("cache")) as hub, client():
+        yield hub
+
+
+@pytest.fixture(scope="module")
+def machines(hub):
+    """Ray with two workers that know the Hub, on a machine that seems to have four GPUs."""
+    with running(gpus=4) as ray:
+        yield ray
+
+
 @pytest.fixture
 def mortal(benchmark_file, monkeypatch):
     """The file of the benchmark, which kills once."""
@@ -108,6 +123,33 @@ def test_a_lost_process_loses_no_finished_model(machines, models, mortal, tmp_pa
     again = scoring.evaluate(some, **options(mortal), **about)
     assert not again.failed
     assert {name: (again.runs[name] / "results.json").stat().st_mtime_ns for name in written} == written
+
+
+@pytest.mark.filterwarnings("ignore")  # the client of the Hub warns of packages that it would like
+def test_tasks_of_ray_start_a_server_each_and_send_their_results_to_the_hub(machines, hub, models, mortal, tmp_path):
+    script = tmp_path / "serve.py"
+    script.write_text(SERVER)
+    about = {name: value for name, value in options(mortal).items() if name not in ("device", "exact")}
+    about |= {"executor": "ray", "cluster": ["memory=0.5", "workers=2", "gpus=2"], "results": "hub:team/ray"}
+    about["server"] = f"{sys.executable} {script} {{model}} {{port}}"
+    some = [models["first"], models["last"]]
+    swept = scoring.evaluate(some, out=tmp_path / "here", **about)
+    assert not swept.failed, swept.failed
+    # Each model had a server, and each server two GPUs.
+    gpus = [file.read_text().split(",") for file in tmp_path.glob("serve.2*")]
+    assert [len(of_one) for of_one in gpus] == [2, 2]
+    alone = scoring.evaluate(models["first"], **options(mortal))
+    for name in some:
+        for ours, theirs in zip(swept[name].report.estimates, alone.report.estimates, strict=True):
+            assert ours.value == pytest.approx(theirs.value, abs=1e-3)
+    sent = hub.repos["dataset", "team/ray"].at("main").tree
+    assert len([name for name in sent if name.endswith("/results.json")]) == 2
+    # Another machine has them from there, and starts no server.
+    script.unlink()
+    there = scoring.evaluate(some, out=tmp_path / "there", **about)
+    assert not there.failed
+    for name in some:
+        assert there[name].report == swept[name].report
 
 
 def test_an_array_of_slurm_has_a_task_a_model_and_the_same_command_goes_on(slurm, models, mortal, tmp_path):

@@ -15,13 +15,15 @@ from tests.helpers import ROOT
 from tests.scoring.made import data_set
 from tests.scoring.test_run import job_rows
 
-#: A server as vLLM is one, of the bundled model, at the port of its last argument; it writes its process to a file.
+#: A server as vLLM is one, of the bundled model, at the port of its last argument. It writes its process and the GPUs
+#: that it may use into files.
 SERVER = f"""
 import os, sys, time
 from pathlib import Path
 sys.path.insert(0, {str(ROOT)!r})
 from tests.scoring import inference_server
 Path(__file__).with_suffix(".pid").write_text(str(os.getpid()))
+Path(__file__).with_suffix(f".{{sys.argv[2]}}").write_text(os.environ.get("CUDA_VISIBLE_DEVICES", ""))
 inference_server.bound = lambda make: make(int(sys.argv[2]))
 with inference_server.serving():
     time.sleep(600)
