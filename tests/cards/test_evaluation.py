@@ -70,7 +70,7 @@ def test_higher_is_better_in_each_value_on_the_hub_and_the_notes_have_the_score(
 def test_a_score_without_a_worst_value_is_left_out_with_a_remark(tmp_path):
     endless = estimate(value=5.5, low=5.0, high=6.0, ideal=0.0, most=math.inf)
     _, (remark, *_) = published(tmp_path, estimates=(endless,))
-    assert remark == "neutral, stsb: gas has no worst value, so it has no value of which higher is better."
+    assert remark.startswith("neutral, stsb: gas has no worst value")
 
 
 def test_notes_of_an_earlier_version_have_their_value_in_the_result():
