@@ -12,7 +12,7 @@ import torch
 
 from mitigation.errors import MitigationError
 from mitigation.recipes import cda, get
-from mitigation.texts.attribute_words import AttributeWords, attribute_words, name_pairs
+from mitigation.texts.attribute_words import AttributeWords, Swapper, attribute_words, name_pairs
 from mitigation.training import language
 from mitigation.training.data import TrainingData
 from mitigation.training.train import TrainingSchedule, fit
@@ -183,7 +183,7 @@ TRIPLES = AttributeWords((("jewish", "christian", "muslim"), ("torah", "bible", 
     ],
 )
 def test_words_are_replaced_as_described_in_both_ways(text, swapped, published):
-    assert cda.Swapper(PAIRS).swap(text) == swapped
+    assert Swapper(PAIRS).swap(text) == swapped
     assert cda.published_swap(text, PAIRS, random.Random(0)) == published
 
 
@@ -205,13 +205,13 @@ def test_words_are_replaced_as_described_in_both_ways(text, swapped, published):
 )
 def test_her_before_a_word_that_no_possessive_stands_before_is_an_object_and_names_after_titles_stay(text, swapped):
     words = AttributeWords((*PAIRS.groups, ("king", "queen"), ("mr.", "mrs.")), "", "")
-    assert cda.Swapper(words).swap(text) == swapped
+    assert Swapper(words).swap(text) == swapped
 
 
 def test_a_word_of_a_triple_becomes_another_of_its_group():
     result = {cda.published_swap("a jewish man read the torah", TRIPLES, random.Random(seed)) for seed in range(20)}
     assert result == {"a christian man read the bible", "a muslim man read the quran"}
-    swapper = cda.Swapper(TRIPLES)
+    swapper = Swapper(TRIPLES)
     assert [swapper.swap("The Bible", turn) for turn in (0, 1)] == ["The Quran", "The Torah"]
 
 
@@ -243,7 +243,7 @@ def test_names_are_swapped_where_they_are_written_like_names(tmp_path):
 @pytest.mark.mirror
 def test_every_swapped_premise_swaps_back_where_words_are_in_one_pair():
     pairs = AttributeWords((("he", "she"), ("man", "woman"), ("men", "women"), ("boy", "girl")), "", "")
-    swapper = cda.Swapper(pairs)
+    swapper = Swapper(pairs)
     changed = [line for line in snli_lines() if swapper.swap(line) != line]
     assert len(changed) > 500
     assert all(swapper.swap(swapper.swap(line)) == line for line in changed)
