@@ -594,7 +594,7 @@ def test_a_benchmark_that_needs_padding_is_left_out_by_name(data, tmp_path):
             ("--base-url", "URL", "--quantize", "4bit"),
             "--quantize says how a model is loaded, and a server has loaded it",
         ),
-        (("--base-url", "URL", "--tokenizer", "no/such"), "'no/such' is neither a folder nor a model that can be had"),
+        (("--base-url", "URL", "--tokenizer", "no/such"), "'no/such' is neither a folder nor a model"),
         (("--base-url", "URL"), "calls its model 'tiny', and no tokenizer is found by that name; give --tokenizer the"),
         (("--base-url", "URL", "--model-name", "big"), "does not serve 'big'; its models are tiny."),
     ],
