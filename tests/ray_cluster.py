@@ -30,7 +30,7 @@ def running(gpus=0):
         ray.shutdown()
 
 
-def started(ray, gpus, attempts=4):
+def started(ray, gpus, attempts=8):
     """Starts Ray, again if it was too slow.
 
     Ray ends its own start if one of its Python processes takes more than 15 seconds, and no option changes

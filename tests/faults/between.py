@@ -13,6 +13,7 @@ process of its own, forked from this one, so that nothing is remembered between 
 """
 
 import ctypes
+import gc
 import inspect
 import json
 import math
@@ -226,6 +227,8 @@ def in_child(work):
     read, write = os.pipe()
     child = os.fork()
     if not child:
+        # Objects of the parent may belong to threads that a fork does not copy, and must not be freed here.
+        gc.freeze()
         try:
             os.close(read)
             made = work()

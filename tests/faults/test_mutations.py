@@ -93,7 +93,9 @@ def writers(path):
                     isinstance(value, ast.Constant) and value.value in ("w", "wb", "a", "ab", "x", "xb")
                     for value in (*inner.args, *(keyword.value for keyword in inner.keywords))
                 )
-                method = called == "put" and isinstance(inner.func, ast.Attribute)  # of a queue, a store or a prompt
+                # A queue, a store and a prompt have a method of this name; the module of files has the writer.
+                of_module = getattr(getattr(inner.func, "value", None), "id", "") == "files"
+                method = called == "put" and isinstance(inner.func, ast.Attribute) and not of_module
                 if (called in WRITING and not method) or opened:
                     found.add(name)
             visit(inner, f"{name}.{of}" if of else name)
