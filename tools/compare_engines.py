@@ -178,7 +178,7 @@ def page(local: Measured, served: Measured, chat: Measured, software: str) -> st
         f"- {len(local.responses):,} requests, {count:,} log-probabilities: the served engine differs from the "
         f"transformers engine by at most {apart:.1e}. {other_texts(local, served)} of {texts:,} continuations differ.",
         f"- {len(local.metrics):,} metrics: {len(differing(local, served))} differ by more than {METRIC:g}.",
-        "- The chat engine has no log-probabilities. `neutral` is continued at temperature 0, so its scores are those "
+        "- The chat engine has no log-probabilities. It continues `neutral` at temperature 0, so its scores are those "
         f"of the others. `occugender` has {SAMPLES} sampled answers to each explicit question at temperature 1. Their "
         "shares are no probabilities and are not comparable.",
         "",
