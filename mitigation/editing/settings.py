@@ -110,8 +110,8 @@ class PairSettings(CorpusSettings, EditingSchedule):
     )
     pairs: str = setting(
         "",
-        "A file of pairs of your own in place of --sets: the contrast of steering, or a list of prompts with two "
-        "objects or of two sentences.",
+        "A JSON file of pairs of your own in place of --sets: two lists, first and second, of four texts or more with "
+        "a choice such as [he|she]; or a list of prompts with two objects, or of two sentences.",
         OWN,
     )
     sets: str = setting("stereoset", "Configs of biaske to edit, with commas.", PAPER)
