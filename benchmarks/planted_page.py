@@ -41,6 +41,8 @@ RECOMMENDED = (
         "fast --pairs occupations",
     ),
 )
+#: In the name of a run of the stamp with the settings before sentences that state a gender.
+FORMER = "--delta 0"
 #: From this lean to a declared pronoun on, in nats, a twin is said to use stated gender.
 USES_GENDER = 0.5
 PICTURE = Path(__file__).parents[1] / "docs" / "planted.png"
@@ -267,34 +269,38 @@ def recommended(result: Mapping[str, Any]) -> str:
     lines = []
     for situation, advice, recipe in RECOMMENDED:
         both = [model["recipes"][recipe] for model in (causal, masked)]
-        removed = " and ".join(f"{_whole(_removed(one, TEMPLATES)[0])} %" for one in both)
-        cost = " and ".join(_cost(one) for one in both)
+        in_causal, in_masked = (
+            f"{_whole(_removed(one, TEMPLATES)[0])} % of a planted stereotype for {_cost(one)} of perplexity"
+            for one in both
+        )
         left = both[0]["scores"][DECLARED]["lean"][0]
         lines += [
             f"- **{situation}**: {advice}",
-            f"  It removes {removed} of a planted stereotype (causal and masked) for {cost} of perplexity. "
-            f"A declared pronoun leans by {left:.2f} nats ({declared:.2f} without a stereotype).",
+            f"  In the causal model it removes {in_causal}; in the masked one {in_masked}. "
+            f"The causal model prefers a declared pronoun by {left:.2f} nats, without a stereotype by {declared:.2f}.",
         ]
     return "\n".join(lines)
 
 
 def short_table(result: Mapping[str, Any]) -> str:
-    """One line for each measured recipe: what it removes of new templates, and what it costs."""
+    """One line for each measured recipe with its present settings: what it removes of new templates, and its cost."""
     causal, masked = (result["models"][f"{kind}, whole"] for kind in ("causal", "masked"))
     head = [
         "recipe",
         "learns from",
         "removes, `tiny-causal`",
-        "perplexity",
-        "declared pronouns, nats",
+        "perplexity, `tiny-causal`",
+        "declared pronouns, nats, `tiny-causal`",
         "removes, `tiny-masked`",
-        "perplexity",
+        "perplexity, `tiny-masked`",
     ]
     lines = [f"| {' | '.join(head)} |", f"| --- | --- |{' ---: |' * (len(head) - 2)}"]
     twin = causal["before"]["twin"][DECLARED]["lean"][0]
     lines.append(f"| no recipe, no stereotype | – | – | – | {twin:.2f} | – | – |")
     for what, some in result["told"].items():
         for recipe in some:
+            if FORMER in recipe:
+                continue
             first, second = causal["recipes"].get(recipe), masked["recipes"].get(recipe)
             cells = [_link(recipe), what, *_short_cells(first), _declared(first), *_short_cells(second)]
             if cells[2:] != ["–"] * 5:

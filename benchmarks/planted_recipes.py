@@ -72,12 +72,11 @@ TOLD: Mapping[str, tuple[str, ...]] = {
     "WinoBias, validation": (
         "fast --sets winobias --split validation",
         f"fast --sets winobias --split validation {BEFORE}",
-        "fast --sets winobias --split validation --layer 3 --delta 0 --gamma 2",
         "fine_tuning --sets winobias --split validation",
     ),
     "pairs of the stereotype": (
         *("fast --pairs occupations", f"fast --pairs occupations {BEFORE}"),
-        *("fast --pairs occupations --layer 3 --delta 0 --gamma 2", "fine_tuning --pairs occupations"),
+        "fine_tuning --pairs occupations",
         "dpo --pairs occupations",
         *("auto_debias --pairs occupations", "cda --pairs occupations"),
         "cda --pairs occupations --loss_limit 0.05 --validate_every 5",
