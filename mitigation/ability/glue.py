@@ -34,14 +34,13 @@ from rich.console import Console
 from cards.common import answer_key, stored, terminal, text
 from mitigation.ability.tasks import Example, GlueSettings, TaskData, scores
 from mitigation.adapters.temporary import whole_network
-from mitigation.errors import MitigationError
 from mitigation.projections.states import reading_map
+from mitigation.recipe import MitigationError, Model
 from mitigation.training.train import progress_bar
 from scoring.adapters.attach import attach, without_remarks
 from scoring.adapters.facts import PROMPT, Change, Numbers, digests, is_whole_model
 from scoring.inference import checkpoint
 from scoring.inference.load_options import BUNDLED, LoadOptions
-from scoring.inference.model import Model
 from scoring.statistics.intervals import student
 
 #: The benchmark and the metric of the changes, and the group of the mean over the tasks.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -19,14 +19,11 @@ from cards.common.files import RECORD, locked, put_all, refuse_foreign
 from cards.common.options import ended
 from mitigation.ability.tasks import GlueSettings, load
 from mitigation.api import built
-from mitigation.errors import MitigationError
+from mitigation.recipe import MitigationError, Model
 from scoring.adapters.facts import FACTS, Change, digests, read
 from scoring.inference.load_options import Device, LoadOptions, ModelName, Revision
 from scoring.options import Limit
 from scoring.types import ScoringError
-
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
 
 #: The tasks by default: those of the smaller ones that are classifications, from pinned files.
 TASKS = "cola,mrpc,rte,wnli"

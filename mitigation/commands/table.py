@@ -30,11 +30,9 @@ from mitigation import recipes
 from mitigation.ability.tasks import named
 from mitigation.api import Options, planned_evaluation
 from mitigation.commands.glue import add_to_methods
-from mitigation.errors import MitigationError
 from mitigation.methods import comparison
-from mitigation.recipe import Recipe, read_settings, resolve_settings
+from mitigation.recipe import MitigationError, Model, Recipe, TrainingData, read_settings, resolve_settings
 from mitigation.running.quantization import choose_quantization
-from mitigation.training.data import TrainingData
 from scoring.adapters.facts import FACTS, read
 from scoring.inference.load_options import LoadOptions
 from scoring.types import ScoringError
@@ -43,7 +41,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from mitigation.running.evaluate import Evaluation
-    from scoring.inference.model import Model
 
 
 #: The options of recipes that this command has too.

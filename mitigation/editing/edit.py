@@ -36,9 +36,8 @@ from mitigation.editing.pairs import EditPair, Place
 from mitigation.editing.settings import EditingSchedule
 from mitigation.editing.stamped import StampedNetwork
 from mitigation.editing.stated import NO_SENTENCES, StatedBatch, StatedGender
-from mitigation.errors import MitigationError
+from mitigation.recipe import MitigationError, Model
 from mitigation.training import train
-from scoring.inference.model import Model
 from scoring.inference.tokens import Query
 
 #: Seconds between checkpoints within one of several passes.

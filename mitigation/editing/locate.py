@@ -29,9 +29,8 @@ from builders.text.wording import BLANK
 from cards.common.progress import track
 from mitigation.editing import POSITIONS
 from mitigation.editing.pairs import subject_of, whole_word
-from mitigation.errors import MitigationError
+from mitigation.recipe import MitigationError, Model
 from scoring.adapters.feed_forward import feed_forwards
-from scoring.inference.model import Model
 from scoring.inference.tokens import Query, Tokens
 from scoring.types import Floats, Option, Request, Row, ScoringError
 

@@ -29,14 +29,11 @@ from mitigation.editing.pairs import WORDINGS, EditPair, Place, each_possible
 from mitigation.editing.settings import OPENINGS, PairSettings
 from mitigation.editing.stamped import StampedNetwork
 from mitigation.editing.stated import StatedGender, leans
-from mitigation.errors import MitigationError
-from mitigation.recipe import Job
+from mitigation.recipe import Change, Job, MitigationError, Model
 from mitigation.running import evaluate, plots
 from mitigation.texts.pairs_file import read_pairs
 from mitigation.training.train import LossCurve, checkpoint_path
-from scoring.adapters.facts import Change
 from scoring.inference.generation import Decoding
-from scoring.inference.model import Model
 from scoring.metrics import knowledge, sums
 from scoring.statistics import stats
 from scoring.types import Floats, Group, Metric, Request, Row, Table

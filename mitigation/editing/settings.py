@@ -6,18 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
 from cards.common.text import split_list
-from mitigation.recipe import Settings, defaults, setting
+from mitigation.recipe import Settings, TrainingData, defaults, setting
 from mitigation.texts import corpora, pairs_file
 from mitigation.training.settings import CorpusSettings
 from scoring.types import ScoringError
-
-if TYPE_CHECKING:
-    from mitigation.training.data import TrainingData
 
 PAPER, OPEN, OWN = "Chen et al. 2024", "not in the paper", "this project"
 #: Prefixes for a masked model, which cannot generate any.

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mitigation.errors import MitigationError
 from mitigation.projections import sentences
-from mitigation.recipe import Adapter, Job, Model, setting
+from mitigation.recipe import Adapter, Job, MitigationError, Model, Numbers, setting
 from mitigation.training.settings import CODE, CorpusSettings, WordSettings
 from scoring.types import Floats
 
 if TYPE_CHECKING:
     from mitigation.projections.subspaces import Projection
-    from scoring.adapters.facts import Numbers
 
 #: The least sentences of a class, and the least sentences with a listed word.
 LEAST = 20

@@ -13,11 +13,10 @@ import torch
 from peft import LoraConfig
 
 from mitigation.adapters.write import save_peft
-from mitigation.errors import MitigationError
 from mitigation.projections.states import reading_map
 from mitigation.projections.subspaces import Projection
+from mitigation.recipe import MitigationError, Model
 from scoring.adapters.attach import wrap
-from scoring.inference.model import Model
 
 
 def write_projection(model: Model, projection: Projection, out: Path) -> int:

@@ -9,10 +9,9 @@ import numpy as np
 import torch
 from transformers.pytorch_utils import Conv1D
 
-from mitigation.errors import MitigationError
+from mitigation.recipe import MitigationError, Model
 from mitigation.training.train import network_inputs
 from scoring.adapters.attach import without_remarks
-from scoring.inference.model import Model
 from scoring.types import Floats
 
 

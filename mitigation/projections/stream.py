@@ -10,20 +10,16 @@ import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from mitigation.errors import MitigationError
 from mitigation.projections import fit, sentences
-from mitigation.recipe import setting
+from mitigation.recipe import MitigationError, Model, setting
 from mitigation.texts.pairs_file import CHOICE, FEWEST, read_contrast
 from mitigation.training.settings import CODE, OPEN
 from scoring.adapters.attach import without_remarks
 from scoring.types import Floats, Option, Request
-
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
 
 #: The first and the second word of a group of the list: a sentence with one, and with the other.
 Pair = tuple[str, str]

@@ -25,13 +25,12 @@ from cards.common.files import put
 from mitigation.adapters.write import save_peft
 from mitigation.editing import POSITIONS
 from mitigation.editing.settings import OPEN, OWN, PAPER, PairSettings, number_of_steps
-from mitigation.recipe import Adapter, Job, MitigationError, declared, setting
+from mitigation.recipe import Adapter, Job, MitigationError, TrainingData, declared, setting
 from scoring.adapters.facts import CONFIG, WEIGHTS
 
 if TYPE_CHECKING:
     from mitigation.editing.locate import IndirectEffects
     from mitigation.editing.session import EditingSession
-    from mitigation.training.data import TrainingData
     from scoring.adapters.stamp import StampConfig
 
 

@@ -25,19 +25,17 @@ from cards.common import files, numbers, terminal
 from mitigation.adapters.temporary import attached
 from mitigation.adapters.write import check_target, describe, text, write, write_facts
 from mitigation.editing import PAIRS
-from mitigation.errors import MitigationError
 from mitigation.methods import comparison
-from mitigation.recipe import WITHOUT_EFFECT, Recipe
+from mitigation.recipe import WITHOUT_EFFECT, MitigationError, Model, Recipe, TrainingData
 from mitigation.running.estimate import plan_loading
 from mitigation.running.evaluate import Evaluation, Key, changes_table, compare_runs, estimates
 from mitigation.running.quantization import load_for_training
-from mitigation.training.data import TrainingData, training_prompts
+from mitigation.training.data import training_prompts
 from scoring import benchmarks, report
 from scoring.adapters.facts import FACTS, PROMPT, Adapter, Change, Numbers, is_whole_model, read
 from scoring.benchmarks import neutral
 from scoring.inference.batching import out_of_memory
 from scoring.inference.load_options import LoadOptions
-from scoring.inference.model import Model
 from scoring.inference.self_debias import with_prompt
 from scoring.inputs import prompts
 from scoring.report.headlines import HeadlineChange, conclusion

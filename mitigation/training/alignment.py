@@ -13,9 +13,8 @@ import torch
 from rich.console import Console
 
 from cards.common import progress, stored
-from mitigation.errors import MitigationError
+from mitigation.recipe import MitigationError, Model
 from mitigation.training.train import LossTerms, network_inputs
-from scoring.inference.model import Model
 from scoring.types import Request
 
 FOUND = stored.Stored("a search for prompts", "delete it, and the search begins again")

@@ -10,11 +10,9 @@ from typing import Any
 
 import torch
 
-from mitigation.errors import MitigationError
-from mitigation.recipe import Job
+from mitigation.recipe import Job, MitigationError, Model
 from mitigation.training import train, trainable
 from scoring.adapters import attach, facts
-from scoring.inference.model import Model
 
 #: Texts that are measured and not trained on, and the least that are trained on.
 HELD, LEAST = 0.05, 8

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 import torch
 
 from builders.text.words import PRONOUN_PAIRS
-from mitigation.errors import MitigationError
+from mitigation.recipe import MitigationError, Model
 from mitigation.training.train import LossTerms, TokenRows, network_inputs
-from scoring.inference.model import Model
 from scoring.inference.tokens import Tokens
 from scoring.metrics import add, pronouns
 

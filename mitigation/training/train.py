@@ -27,8 +27,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 
 from cards.common import answer_key, files
 from cards.common.progress import Progress
-from mitigation.errors import MitigationError
-from mitigation.recipe import WITHOUT_EFFECT, Job
+from mitigation.recipe import WITHOUT_EFFECT, Job, MitigationError
 from scoring.adapters.attach import quiet
 from scoring.asking.answering import PACKAGE, package_version
 from scoring.inference.batching import out_of_memory, padded

@@ -13,14 +13,11 @@ from peft import LoraConfig
 
 from cards.common.text import split_list
 from mitigation.adapters.write import save_peft, save_whole
-from mitigation.errors import MitigationError
-from mitigation.recipe import Job
+from mitigation.recipe import Job, MitigationError, Model, TrainingData
 from mitigation.running.cost import trained_parameters
 from mitigation.running.plots import write_losses
 from mitigation.training import train
-from mitigation.training.data import TrainingData
 from scoring.adapters.attach import quiet, wrap
-from scoring.inference.model import Model
 from scoring.types import Option, Request
 
 #: Neutral probes that are measured while a model is trained.
