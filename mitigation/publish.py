@@ -20,10 +20,9 @@ from builders.dataset import BuildError
 from builders.parsers import read
 from builders.sources.catalogue import catalogue
 from builders.text.embedded import PROJECT
-from cards import adapter_card
+from cards import adapter_card, hub
 from cards.common import options, terminal
 from cards.common.text import CardError, refuse_secrets
-from cards.hub import HubModel, add_files, explained, model_digest
 from mitigation import recipes
 from mitigation.__main__ import Include
 from mitigation.adapters import write
@@ -133,7 +132,7 @@ def check_base(folder: Path, base: str, api: Any) -> None:
     """
     adapter = facts.read(folder)
     # A revision that is a commit of the Hub is compared when the adapter is loaded.
-    if _DIGEST.fullmatch(adapter.revision) and model_digest(HubModel(base, api)) != adapter.revision:
+    if _DIGEST.fullmatch(adapter.revision) and hub.model_digest(hub.HubModel(base, api)) != adapter.revision:
         raise MitigationError(
             f"--base is {base}, whose configuration or weights are not those of {adapter.base}, from which the adapter "
             f"{folder} was made; give the name of that model on the Hub."
@@ -234,7 +233,7 @@ def main(
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HFValidationError
 
-    with explained(errors, ScoringError, BuildError, CardError, HFValidationError):
+    with hub.explained(errors, ScoringError, BuildError, CardError, HFValidationError):
         # Read first, so that a wrong path is refused before the card is made.
         citation = read.text(corpus_citation) if corpus_citation else ""
         files = publication(folder, check_repository(repo), licence, base, corpus_licence, citation)
@@ -251,7 +250,7 @@ def main(
             return
         if base:
             check_base(folder, base, HfApi())
-        address = add_files(HfApi(), repo, files, "Publish the adapter", kind="model", private=private)
+        address = hub.add_files(HfApi(), repo, files, "Publish the adapter", kind="model", private=private)
         terminal.show(console, [f"Published: {address}"])
 
 

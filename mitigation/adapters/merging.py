@@ -30,10 +30,8 @@ from builders.parsers import read
 from builders.text.embedded import DATA
 from mitigation.adapters.write import MERGED, check_target, save_whole, write
 from mitigation.errors import MitigationError
-from scoring.adapters import facts
-from scoring.adapters.attach import attach, peft_config, quiet, without_remarks
-from scoring.inference import checkpoint
-from scoring.inference.load_options import Dtype, LoadOptions
+from scoring.adapters import attach, facts
+from scoring.inference import checkpoint, load_options
 from scoring.inference.measurements import difference, tolerance
 
 #: The slope of a stamp's units, a power of two: products with it are exact.
@@ -62,7 +60,7 @@ def merge(
     *,
     out: str | Path,
     revision: str | None = None,
-    dtype: Dtype = "auto",
+    dtype: load_options.Dtype = "auto",
     device: str | None = None,
 ) -> Merged:
     """Writes a whole model that equals a model with an adapter of this project.
@@ -94,16 +92,16 @@ def merge(
     if facts.CONFIG not in card.files:
         what = "a whole model" if facts.is_whole_model(folder) else "a prompt"
         raise MitigationError(f"{adapter} is {what}, so there is nothing to merge; give it to probes score as it is.")
-    loaded = LoadOptions(str(model), revision=revision, dtype=dtype, device=device).load()
+    loaded = load_options.LoadOptions(str(model), revision=revision, dtype=dtype, device=device).load()
     wanted, numbers, place, kind = loaded.dtype, loaded.network.dtype, loaded.device, loaded.kind
     tokenizer = loaded.tokens.tokenizer
-    adapted = attach(loaded.network, folder, base=loaded.name, revision=loaded.revision, content=loaded.content)
+    adapted = attach.attach(loaded.network, folder, base=loaded.name, revision=loaded.revision, content=loaded.content)
     del loaded  # its weights, once they are written
     # Before merging, because merging changes the network in place.
     expected = logits(adapted, tokenizer)
-    settings = peft_config(folder)
+    settings = attach.peft_config(folder)
     stamped = hasattr(settings, "units")
-    with quiet():
+    with attach.quiet():
         if stamped:
             network, state, changes = with_units(adapted, settings)
         else:
@@ -316,7 +314,7 @@ def shapes(network: Any, changed: Mapping[str, Any] | None = None) -> _Shapes:
     try:
         for option, value in (changed or {}).items():
             setattr(config, option, value)
-        with torch.device("meta"), without_remarks():
+        with torch.device("meta"), attach.without_remarks():
             return {name: tuple(weight.shape) for name, weight in type(network)(config).state_dict().items()}
     except Exception:  # whatever the code of a model raises for an impossible configuration
         return {}

@@ -90,8 +90,7 @@ def run(job: Job[AutoDebiasSettings]) -> Adapter:
     if job.settings.pairs:
         return run_on_pairs(job)
     from cards.common.files import put
-    from mitigation.training import alignment, train
-    from mitigation.training.trainable import tune
+    from mitigation.training import alignment, train, trainable
 
     model, settings = job.model, job.settings
     pairs = alignment.whole_pairs(model, read_word_pairs(settings))
@@ -118,7 +117,7 @@ def run(job: Job[AutoDebiasSettings]) -> Adapter:
     searched = job.meter.seconds
     loss = alignment.AlignmentLoss(model, None if settings.all_tokens else stereotypes, reverse=settings.published)
     schedule = settings.schedule(steps=max(1, settings.epochs * len(rows) // settings.batch_size), warmup=0.0)
-    tuned = tune(job, loss, rows, held, schedule)
+    tuned = trainable.tune(job, loss, rows, held, schedule)
     side = "held_out" if held_pairs else "trained"
     measures = {
         f"divergence_{side}_before": tuned.curve.held[0]["loss"],
@@ -142,8 +141,7 @@ def run_on_pairs(job: Job[AutoDebiasSettings]) -> Adapter:
 
     from mitigation.editing.pairs import each_possible, edit_pair
     from mitigation.editing.session import split_subjects, tell_left_out
-    from mitigation.training import alignment
-    from mitigation.training.trainable import tune
+    from mitigation.training import alignment, trainable
 
     model, settings = job.model, job.settings
     # Of each pair only the prompt and the two objects are used, not its sentences.
@@ -177,7 +175,7 @@ def run_on_pairs(job: Job[AutoDebiasSettings]) -> Adapter:
     objects = torch.tensor(sorted(tokens))
     loss = alignment.AlignmentLoss(model, None if settings.all_tokens else objects, reverse=settings.published)
     schedule = settings.schedule(steps=max(1, settings.epochs * len(rows) // settings.batch_size), warmup=0.0)
-    tuned = tune(job, loss, rows, held_rows or rows[: settings.measured], schedule)
+    tuned = trainable.tune(job, loss, rows, held_rows or rows[: settings.measured], schedule)
     side = "held_out" if held_rows else "trained"
     measures = {
         f"divergence_{side}_before": tuned.curve.held[0]["loss"],

@@ -34,9 +34,7 @@ from mitigation.training.data import training_prompts
 from scoring import benchmarks, report
 from scoring.adapters.facts import FACTS, PROMPT, Adapter, Change, Numbers, is_whole_model, read
 from scoring.benchmarks import neutral
-from scoring.inference.batching import out_of_memory
-from scoring.inference.load_options import LoadOptions
-from scoring.inference.self_debias import with_prompt
+from scoring.inference import batching, load_options, self_debias
 from scoring.inputs import prompts
 from scoring.report.headlines import HeadlineChange, conclusion
 from scoring.types import ScoringError
@@ -50,7 +48,7 @@ FULL_PRECISION = " in full precision"
 def make_and_evaluate(
     recipe: Recipe,
     settings: Any,
-    options: LoadOptions,
+    options: load_options.LoadOptions,
     data: TrainingData,
     out: Path,
     evaluation: Callable[[Model], Evaluation] | None,
@@ -293,7 +291,7 @@ def run_recipe(
     try:
         return recipe.make(model, settings, data, folder, errors)
     except (RuntimeError, MemoryError) as error:
-        if not out_of_memory(error):
+        if not batching.out_of_memory(error):
             raise
         raise MitigationError(out_of_memory_sentence(recipe, settings, model)) from None
 
@@ -389,7 +387,7 @@ def evaluate_adapter(
     before = evaluation.run(model, plain, work / "before", errors, answers)
     if (folder / PROMPT).is_file():
         prompt = prompts.read(folder / PROMPT)
-        after = evaluation.run(with_prompt(model, prompt), prompt, work / "after", errors)
+        after = evaluation.run(self_debias.with_prompt(model, prompt), prompt, work / "after", errors)
     else:
         with attached(model, folder, name) as adapted:
             after = evaluation.run(adapted, plain, work / "after", errors)
@@ -397,7 +395,7 @@ def evaluate_adapter(
 
 
 def evaluate_full_precision(
-    options: LoadOptions, evaluation: Evaluation, work: Path, errors: Console
+    options: load_options.LoadOptions, evaluation: Evaluation, work: Path, errors: Console
 ) -> dict[Key, Numbers]:
     """The estimates of the unchanged model in full precision; compares them with those of the model in 4 bits.
 
@@ -410,7 +408,7 @@ def evaluate_full_precision(
         model = replace(options, quantize=None).load()
         texts = evaluation.run(model, prompts.PROMPTS["plain"], work / "control", errors)
     except (RuntimeError, ScoringError) as error:
-        if not out_of_memory(error):
+        if not batching.out_of_memory(error):
             raise
         terminal.show(
             errors, [f"{options.model} in full precision does not fit into the memory, so all scores are in 4 bits."]

@@ -14,8 +14,7 @@ from peft import LoraConfig
 from cards.common.text import split_list
 from mitigation.adapters.write import save_peft, save_whole
 from mitigation.recipe import Job, MitigationError, Model, TrainingData
-from mitigation.running.cost import trained_parameters
-from mitigation.running.plots import write_losses
+from mitigation.running import cost, plots
 from mitigation.training import train
 from scoring.adapters.attach import quiet, wrap
 from scoring.types import Option, Request
@@ -248,7 +247,7 @@ def tune(
             "to end; leave loss_limit out."
         )
     with trainable(job.model, job.settings, job.settings.alpha) as tuned:
-        parameters = trained_parameters(tuned.network)
+        parameters = cost.trained_parameters(tuned.network)
         with within(tuned.network):
             watch: Callable[[], Mapping[str, float]] = dict  # which measures nothing
             if schedule.loss_limit:
@@ -261,5 +260,5 @@ def tune(
         tuned.save(job.out)
     if schedule.loss_limit:
         job.console.print(ended(curve, schedule))
-    write_losses(curve, job.out, f"{job.recipe} of {job.model.name}")
+    plots.write_losses(curve, job.out, f"{job.recipe} of {job.model.name}")
     return Tuned(curve, after, parameters)
