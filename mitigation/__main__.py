@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from cards.common.options import NearestGroup, UsageError, command_of, ended, parameters, start
 from mitigation import recipes
 from mitigation.ability.tasks import GlueSettings
 from mitigation.api import Options, built, mitigated
 from mitigation.commands import glue, merge, table
-from mitigation.recipe import Recipe, setting_options
+from mitigation.recipe import Console, Recipe, setting_options
 from scoring.inference.load_options import ModelName
 from scoring.types import ScoringError
 

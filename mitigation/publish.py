@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from builders import datasets
 from builders.dataset import BuildError
@@ -26,7 +25,7 @@ from cards.common.text import CardError, refuse_secrets
 from mitigation import recipes
 from mitigation.__main__ import Include
 from mitigation.adapters import write
-from mitigation.errors import MitigationError
+from mitigation.recipe import Console, MitigationError
 from mitigation.texts.corpora import OWN
 from scoring.adapters import attach, facts
 from scoring.inference.load_options import BUNDLED

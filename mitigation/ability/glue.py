@@ -29,13 +29,12 @@ import numpy as np
 import torch
 import transformers
 from peft.tuners.tuners_utils import BaseTunerLayer
-from rich.console import Console
 
 from cards.common import answer_key, stored, terminal, text
 from mitigation.ability.tasks import Example, GlueSettings, TaskData, scores
 from mitigation.adapters.temporary import whole_network
 from mitigation.projections.states import reading_map
-from mitigation.recipe import MitigationError, Model
+from mitigation.recipe import Console, MitigationError, Model
 from mitigation.training.train import progress_bar
 from scoring.adapters import attach
 from scoring.adapters.facts import PROMPT, Change, Numbers, digests, is_whole_model

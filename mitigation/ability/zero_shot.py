@@ -4,8 +4,6 @@ The harness asks the network and computes the metrics. It needs the package lm-e
 project.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

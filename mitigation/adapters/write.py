@@ -1,7 +1,5 @@
 """Writes the facts of an adapter's folder, and puts the folder in place."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

@@ -4,22 +4,19 @@
 measurement goes on, and every adapter that is measured in the folder is compared with the same runs of the model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from cards.common import answer_key, stored, terminal, text
 from cards.common.files import RECORD, locked, put_all, refuse_foreign
 from cards.common.options import ended
 from mitigation.ability.tasks import GlueSettings, load
 from mitigation.api import built
-from mitigation.recipe import MitigationError, Model
+from mitigation.recipe import Console, MitigationError, Model
 from scoring.adapters.facts import FACTS, Change, digests, read
 from scoring.inference.load_options import Device, LoadOptions, ModelName, Revision
 from scoring.options import Limit

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table as Grid
 
 from builders.dataset import BuildError
@@ -31,7 +30,7 @@ from mitigation.ability.tasks import named
 from mitigation.api import Options, planned_evaluation
 from mitigation.commands.glue import add_to_methods
 from mitigation.methods import comparison
-from mitigation.recipe import MitigationError, Model, Recipe, TrainingData, read_settings, resolve_settings
+from mitigation.recipe import Console, MitigationError, Model, Recipe, TrainingData, read_settings, resolve_settings
 from mitigation.running.quantization import choose_quantization
 from scoring.adapters.facts import FACTS, read
 from scoring.inference.load_options import LoadOptions

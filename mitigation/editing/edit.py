@@ -29,14 +29,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from rich.console import Console
 
 from cards.common.progress import track
 from mitigation.editing.pairs import EditPair, Place
 from mitigation.editing.settings import EditingSchedule
 from mitigation.editing.stamped import StampedNetwork
 from mitigation.editing.stated import NO_SENTENCES, StatedBatch, StatedGender
-from mitigation.recipe import MitigationError, Model
+from mitigation.recipe import Console, MitigationError, Model
 from mitigation.training import train
 from scoring.inference.tokens import Query
 

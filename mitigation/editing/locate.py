@@ -23,13 +23,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from rich.console import Console
 
 from builders.text.wording import BLANK
 from cards.common.progress import track
 from mitigation.editing import POSITIONS
 from mitigation.editing.pairs import subject_of, whole_word
-from mitigation.recipe import MitigationError, Model
+from mitigation.recipe import Console, MitigationError, Model
 from scoring.adapters.feed_forward import feed_forwards
 from scoring.inference.tokens import Query, Tokens
 from scoring.types import Floats, Option, Request, Row, ScoringError

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from rich.console import Console
 
 from builders.parsers.triplets import filled
 from builders.text.wording import BLANK
@@ -29,7 +28,7 @@ from mitigation.editing.pairs import WORDINGS, EditPair, Place, each_possible
 from mitigation.editing.settings import OPENINGS, PairSettings
 from mitigation.editing.stamped import StampedNetwork
 from mitigation.editing.stated import StatedGender, leans
-from mitigation.recipe import Change, Job, MitigationError, Model
+from mitigation.recipe import Change, Console, Job, MitigationError, Model
 from mitigation.running import evaluate, plots
 from mitigation.texts.pairs_file import read_pairs
 from mitigation.training.train import LossCurve, checkpoint_path

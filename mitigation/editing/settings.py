@@ -1,7 +1,5 @@
 """The settings that all recipes with biased pairs share, which are listed without torch."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The sentences that a projection is fitted on: classes of sentences, and sentences with a word replaced.
+"""The sentences that a projection is fitted on, and their settings: classes, and sentences with a word replaced.
 
 ``published`` functions draw the same sentences as bias-bench (Meade et al., 2022) does from the same lines, as far as
 sentences are split alike.
@@ -10,12 +10,35 @@ import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from mitigation.errors import MitigationError
+from mitigation.recipe import MitigationError, setting
 from mitigation.texts.attribute_words import WORD, AttributeWords, Swapper, replaced
 from mitigation.texts.corpora import sentences
+from mitigation.training.settings import CODE, CorpusSettings, WordSettings
 
 #: Shorter sentences are left out, in words.
 SHORTEST = 5
+#: The least sentences of a class, and the least sentences with a listed word.
+LEAST = 20
+
+
+@dataclass(frozen=True)
+class SentenceSettings(CorpusSettings, WordSettings):
+    """Which sentences with listed words a recipe reads."""
+
+    sentences: int = setting(
+        10_000, "Sentences of a class, or with a listed word; 0 for all of the latter.", CODE, least=0
+    )
+    most_tokens: int = setting(512, "Tokens after which a sentence is cut.", CODE, above=0)
+    seed: int = setting(0, "Of the order of lines, the clipping and the split into parts.", CODE)
+
+
+@dataclass(frozen=True)
+class ProjectionSettings(SentenceSettings):
+    """Which text a projection is fitted on."""
+
+    published: bool = setting(
+        True, "Read sentences as bias-bench does: clipped, lower-case, words between spaces.", CODE
+    )
 
 
 @dataclass(frozen=True, slots=True)

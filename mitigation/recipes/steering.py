@@ -92,7 +92,7 @@ def run(job: Job[SteeringSettings]) -> Adapter:
     import torch
 
     from mitigation.adapters.temporary import attached
-    from mitigation.projections import lora, subspaces
+    from mitigation.projections import states, subspaces
     from scoring.adapters.feed_forward import feed_forwards
 
     model, settings = job.model, job.settings
@@ -101,16 +101,16 @@ def run(job: Job[SteeringSettings]) -> Adapter:
     block = "" if settings.how == "project" else names[number]
     if settings.contrast:
         kinds, held = stream.contrast_pairs(settings.contrast)
-        concept = stream.predicting_difference(model, kinds, block, settings.most_tokens)
+        concept = states.predicting_difference(model, kinds, block, settings.most_tokens)
     else:
         fitted, held = stream.text_pairs(model, settings)
-        concept = stream.difference(model, fitted, block, settings.most_tokens)
+        concept = states.difference(model, fitted, block, settings.most_tokens)
     vector = torch.from_numpy(concept)
     before = stream.preference(model, held)
     if settings.how == "project":
         # A projection removes a direction, whatever the length of the vector.
         unit = concept / np.linalg.norm(concept)
-        parameters = lora.write_projection(model, subspaces.Projection.orthogonal(unit[:, None]), job.out)
+        parameters = subspaces.write_projection(model, subspaces.Projection.orthogonal(unit[:, None]), job.out)
         with attached(model, job.out) as changed:
             after = stream.preference(changed, held)
         show(job.console, [f"Held-out preference {before.size:.3f} to {after.size:.3f} nats in size."])
@@ -139,8 +139,8 @@ def run(job: Job[SteeringSettings]) -> Adapter:
     show(job.console, [f"Strength {strength:g}; held-out preference {before.gap:.3f} to {best.gap:.3f} nats."])
     inputs = getattr(module, "in_features", None) or module.weight.shape[0]  # GPT-2's maps have inputs first
     # PEFT adds the bias of B to the output, which the zero matrices leave as it is.
-    zero = lora.Matrices(torch.zeros(1, inputs), torch.zeros(len(vector), 1), strength * vector)
-    parameters = lora.write_lora(model, {last: zero}, job.out)
+    zero = subspaces.Matrices(torch.zeros(1, inputs), torch.zeros(len(vector), 1), strength * vector)
+    parameters = subspaces.write_lora(model, {last: zero}, job.out)
     return job.done(parameters, before.measures("before") | best.measures("after") | {"strength": strength})
 
 

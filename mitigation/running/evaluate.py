@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
 
 import scoring
 from cards.common.files import locked
-from mitigation.recipe import Change, MitigationError, Model, Numbers, TrainingData
+from mitigation.recipe import Change, Console, MitigationError, Model, Numbers, TrainingData
 from scoring import report
 from scoring.asking import answering, run
 from scoring.inference.chat import Chat

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
 
 import scoring
 from builders.files.folders import replace_folder, scratch_beside
@@ -26,7 +25,7 @@ from mitigation.adapters.temporary import attached
 from mitigation.adapters.write import check_target, describe, text, write, write_facts
 from mitigation.editing import PAIRS
 from mitigation.methods import comparison
-from mitigation.recipe import WITHOUT_EFFECT, MitigationError, Model, Recipe, TrainingData
+from mitigation.recipe import WITHOUT_EFFECT, Console, MitigationError, Model, Recipe, TrainingData
 from mitigation.running.estimate import plan_loading
 from mitigation.running.evaluate import Evaluation, Key, changes_table, compare_runs, estimates
 from mitigation.running.quantization import load_for_training

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from rich.console import Console
 
 from cards.common import progress, stored
-from mitigation.recipe import MitigationError, Model
+from mitigation.recipe import Console, MitigationError, Model
 from mitigation.training.train import LossTerms, network_inputs
 from scoring.types import Request
 

@@ -22,12 +22,11 @@ import numpy as np
 import torch
 from accelerate import Accelerator  # type: ignore[import-untyped]
 from accelerate.utils import broadcast_object_list  # type: ignore[import-untyped]
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from cards.common import answer_key, files
 from cards.common.progress import Progress
-from mitigation.recipe import WITHOUT_EFFECT, Job, MitigationError
+from mitigation.recipe import WITHOUT_EFFECT, Console, Job, MitigationError
 from scoring.adapters.attach import quiet
 from scoring.asking.answering import PACKAGE, package_version
 from scoring.inference.batching import out_of_memory, padded

@@ -26,9 +26,8 @@ from mitigation.ability.tasks import PINNED, TASKS, TaskData
 from mitigation.adapters.write import describe, save_peft, write_facts
 from mitigation.commands.glue import write_changes
 from mitigation.errors import MitigationError
-from mitigation.projections.lora import write_projection
 from mitigation.projections.states import last_hidden_state
-from mitigation.projections.subspaces import Projection
+from mitigation.projections.subspaces import Projection, write_projection
 from scoring.adapters.attach import attach, wrap
 from scoring.adapters.facts import Cost, read
 from scoring.adapters.stamp import StampConfig

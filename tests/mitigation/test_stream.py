@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from mitigation.errors import MitigationError
-from mitigation.projections import lora, states, stream
+from mitigation.projections import states, subspaces
 from mitigation.recipes import ablation, get
 from mitigation.running.run import make_adapter
 from mitigation.training.data import TrainingData
@@ -142,7 +142,7 @@ def test_no_block_writes_along_the_direction_and_the_lora_equals_hooks(name, tmp
     maps, direction = states.writing_maps(model, names), unit(32)
     assert len(maps) == 1 + 2 * len(names)
     ids = torch.arange(6, 26).reshape(2, 10)
-    along = stream.spread_along(model, names, direction)
+    along = states.spread_along(model, names, direction)
     handles = []
     for path in maps:
         module = model.network.get_submodule(path)
@@ -157,11 +157,11 @@ def test_no_block_writes_along_the_direction_and_the_lora_equals_hooks(name, tmp
     for handle in handles:
         handle.remove()
     before = model.network(input_ids=ids).logits
-    lora.write_lora(model, ablation.without(maps, direction), tmp_path)
+    subspaces.write_lora(model, ablation.without(maps, direction), tmp_path)
     assert torch.equal(model.network(input_ids=ids).logits, before)
     with quiet():
         model.network = peft.PeftModel.from_pretrained(models.network(name), tmp_path).eval()
-    assert stream.spread_along(model, names, direction) < 1e-4 * along
+    assert states.spread_along(model, names, direction) < 1e-4 * along
     scale = expected.abs().max()
     assert (model.network(input_ids=ids).logits - expected).abs().max() <= 1e-5 * scale
     assert (expected - before).abs().max() > 1e-3 * scale
