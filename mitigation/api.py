@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from rich.console import Console
 from typer import Option
 
 from builders.dataset import BuildError
@@ -15,7 +16,7 @@ from cards.common import draw, terminal
 from cards.common.options import checked, filled, in_python, visible_console
 from cards.common.text import split_list
 from mitigation import recipes
-from mitigation.recipe import Adapter, Change, Console, MitigationError, Model, Recipe, TrainingData, resolve_settings
+from mitigation.recipe import Adapter, Change, MitigationError, Model, Recipe, TrainingData, resolve_settings
 from scoring import DATA
 from scoring.inference.engines import name_of
 from scoring.inference.engines.loaded import check_loaded, engine_of, unchanged

@@ -31,8 +31,7 @@ from builders.text.embedded import DATA
 from mitigation.adapters.write import MERGED, check_target, save_whole, write
 from mitigation.errors import MitigationError
 from scoring.adapters import attach, facts
-from scoring.inference import checkpoint, load_options
-from scoring.inference.measurements import difference, tolerance
+from scoring.inference import checkpoint, load_options, measurements
 
 #: The slope of a stamp's units, a power of two: products with it are exact.
 STEEPNESS = 2.0**20
@@ -115,7 +114,7 @@ def merge(
         again = checkpoint.network(written, str(out), kind, dtype=numbers, use_safetensors=True).to(place).eval()
         merged = logits(again, tokenizer)
         apart = float((merged - expected).abs().max())
-        if not difference(merged, expected) <= tolerance(numbers):
+        if not measurements.difference(merged, expected) <= measurements.tolerance(numbers):
             raise MitigationError(
                 f"The logits of the merged model differ from those of {model} with {adapter} by up to {apart:.2g}, "
                 f"more than rounding in {wanted} explains, so its architecture ({type(again).__name__}) is not known "

@@ -9,13 +9,11 @@ projection h - L R (h - m) it has to compute W h + b - (W L) R h + W L R m. That
 a bias W L R m of B. So plain PEFT loads it, and nothing else in the network changes.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -53,7 +51,7 @@ class Projection:
         return projected
 
     @classmethod
-    def orthogonal(cls, basis: Floats) -> Projection:
+    def orthogonal(cls, basis: Floats) -> Self:
         """The projection that removes the span of orthonormal columns [width, rank]."""
         return cls(basis, basis.T.copy(), np.zeros(len(basis)))
 
@@ -345,3 +343,21 @@ def write_lora(model: Model, matrices: Mapping[str, Matrices], out: Path) -> int
         if parts.bias is not None:
             parameters += parts.bias.numel()
     return parameters
+
+
+def without(maps: Mapping[str, torch.Tensor], direction: torch.Tensor) -> dict[str, Matrices]:
+    """The LoRA by which maps with weights [width, inputs] no longer write along a unit vector [width].
+
+    Raises
+    ------
+    MitigationError
+        If the blocks and a map have different widths.
+    """
+    if other := [name for name, weight in maps.items() if len(weight) != len(direction)]:
+        raise MitigationError(
+            f"{other[0]} writes {len(maps[other[0]])} numbers and the blocks write {len(direction)}, so the direction "
+            "cannot be taken out of it; use inlp, sentence_debias or leace."
+        )
+    return {
+        name: Matrices(direction[None] @ weight.double().cpu(), -direction[:, None]) for name, weight in maps.items()
+    }

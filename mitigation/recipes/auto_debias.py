@@ -14,18 +14,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from builders.files.manifest import file_sha256
 from builders.sources.catalogue import catalogue
-from mitigation.recipe import Adapter, Job, MitigationError, Model, declared, defaults, setting
+from mitigation.recipe import Adapter, Job, MitigationError, declared, defaults, setting
 from mitigation.texts import attribute_words, corpora, pairs_file
 from mitigation.training.settings import OPEN, TrainingSettings
 from scoring.types import Row
-
-if TYPE_CHECKING:
-    from mitigation.editing.pairs import EditPair
-    from mitigation.training.alignment import Prompted
 
 PUBLISHED, SEARCH = "auto-debias", "search"
 #: Pairs of prompts of a file that are trained, at most.
@@ -160,7 +155,9 @@ def run_on_pairs(job: Job[AutoDebiasSettings]) -> Adapter:
         opposites = opposite_prompts(rows)
         chosen = []
         for one, other in draw.sample(opposites, min(most, len(opposites))):
-            chosen.append((before_object(model, pairs_by_id[one]), before_object(model, pairs_by_id[other])))
+            chosen.append(
+                (alignment.before_object(model, pairs_by_id[one]), alignment.before_object(model, pairs_by_id[other]))
+            )
         return chosen
 
     rows, held_rows = prompts(trained, MOST), prompts(held, settings.measured)
@@ -217,18 +214,6 @@ def _opposites(groups: Iterable[Sequence[Row]]) -> list[tuple[str, str]]:
         others = [str(row["id"]) for row in group if row["object_biased"] != first]
         opposites += product(ones, others)
     return opposites
-
-
-def before_object(model: Model, pair: EditPair) -> Prompted:
-    """The tokens at whose end a causal model predicts the object, or all of them with a mask in its place."""
-    from mitigation.training.alignment import Prompted
-
-    query = pair.biased[pair.prompt.query]
-    at = query.at[pair.prompt.answer]
-    ids = list(query.ids)
-    if model.kind == "causal":
-        ids = ids[: at + 1]
-    return Prompted(ids, at)
 
 
 def read_word_pairs(settings: AutoDebiasSettings) -> list[tuple[str, str]]:

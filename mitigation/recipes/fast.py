@@ -65,7 +65,7 @@ def run(job: Job[FastSettings]) -> Adapter:
     """Locates the block, edits, and writes the stamp, its losses, scores and pictures into ``out``."""
     from mitigation.editing.session import EditingSession
     from mitigation.editing.stamped import StampedNetwork
-    from mitigation.running.cost import trained_parameters
+    from mitigation.training.trainable import trained_parameters
 
     model, settings = job.model, job.settings
     # Before the stamp is added, because the unchanged model writes the prefixes.

@@ -25,10 +25,9 @@ from mitigation.adapters.temporary import attached
 from mitigation.adapters.write import check_target, describe, text, write, write_facts
 from mitigation.editing import PAIRS
 from mitigation.methods import comparison
-from mitigation.recipe import WITHOUT_EFFECT, Console, MitigationError, Model, Recipe, TrainingData
-from mitigation.running.estimate import plan_loading
+from mitigation.recipe import WITHOUT_EFFECT, Console, MitigationError, Model, Recipe, ScoringError, TrainingData
+from mitigation.running import estimate, quantization
 from mitigation.running.evaluate import Evaluation, Key, changes_table, compare_runs, estimates
-from mitigation.running.quantization import load_for_training
 from mitigation.training.data import training_prompts
 from scoring import benchmarks, report
 from scoring.adapters.facts import FACTS, PROMPT, Adapter, Change, Numbers, is_whole_model, read
@@ -36,7 +35,6 @@ from scoring.benchmarks import neutral
 from scoring.inference import batching, load_options, self_debias
 from scoring.inputs import prompts
 from scoring.report.headlines import HeadlineChange, conclusion
-from scoring.types import ScoringError
 
 #: A file of the folder of the steps, by whose checksum a later run knows that a run made the folder.
 MARK = "steps.txt"
@@ -94,13 +92,13 @@ def make_and_evaluate(
     if loaded is None:
         # Each process of a distributed training has a GPU of its own.
         options = replace(options, device=options.device or _gpu_of_process())
-        plan = plan_loading(recipe, settings, options, quantize)
+        plan = estimate.plan_loading(recipe, settings, options, quantize)
         terminal.show(errors, plan.remarks)
         bits = plan.quantize
         settings = plan.settings
         options = replace(options, quantize=bits, dtype=plan.dtype)
         with errors.status(f"Loading {options.model} …"):
-            model = load_for_training(options)
+            model = quantization.load_for_training(options)
     else:
         model = loaded
     if model.kind not in recipe.kinds:
@@ -209,12 +207,12 @@ def _headline(adapter: Adapter, compared: Sequence[HeadlineChange]) -> Headline 
             name, before, row.after, comparison.change_text(row), comparison.COLUMNS[table.bias].ideal, words
         )
     for change in compared:
-        estimate = change.before
-        if estimate.ideal is not None:
-            name = f"{estimate.benchmark} {estimate.short_name}"
+        score = change.before
+        if score.ideal is not None:
+            name = f"{score.benchmark} {score.short_name}"
             difference = numbers.with_interval(change.difference.numbers, "+.2f")
             words = change.verdict or "no verdict"
-            return Headline(name, estimate.numbers, change.after.value, difference, estimate.ideal, words)
+            return Headline(name, score.numbers, change.after.value, difference, score.ideal, words)
     return None
 
 

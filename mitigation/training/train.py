@@ -18,14 +18,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import accelerate  # type: ignore[import-untyped]
 import numpy as np
 import torch
-from accelerate import Accelerator  # type: ignore[import-untyped]
-from accelerate.utils import broadcast_object_list  # type: ignore[import-untyped]
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from cards.common import answer_key, files
-from cards.common.progress import Progress
+from cards.common import answer_key, files, progress
 from mitigation.recipe import WITHOUT_EFFECT, Console, Job, MitigationError
 from scoring.adapters.attach import quiet
 from scoring.asking.answering import PACKAGE, package_version
@@ -257,7 +255,7 @@ def fit(
         If a loss or a gradient is NaN or infinite, with the step and the terms; the last checkpoint stays.
     """
     # Accelerate sets mixed precision for the whole process; the next training may use another.
-    accelerator = Accelerator(mixed_precision="no", cpu=network.device.type == "cpu")
+    accelerator = accelerate.Accelerator(mixed_precision="no", cpu=network.device.type == "cpu")
     if schedule.batch_size % accelerator.num_processes:
         raise MitigationError(
             f"A batch of {schedule.batch_size} rows cannot be shared by {accelerator.num_processes} processes; give a "
@@ -275,7 +273,7 @@ def fit(
     def validate() -> None:
         measured = {**mean_terms(network, loss, held, schedule.batch_size), **watch()}
         # Rounding may differ between processes. The first one decides for all: else one could end while others wait.
-        measured = broadcast_object_list([measured])[0]
+        measured = accelerate.utils.broadcast_object_list([measured])[0]
         state.curve.held.append({"step": state.step, **measured})
         wanted = (schedule.patience or schedule.loss_limit) and not over()
         if wanted and not state.validations_since_best():
@@ -321,7 +319,7 @@ def computes_twice(network: Any) -> bool:
 
 
 def _step(
-    accelerator: Accelerator,
+    accelerator: accelerate.Accelerator,
     network: Any,
     loss: Callable[[Any, Any], LossTerms],
     rows: Sequence[Any],
@@ -366,7 +364,7 @@ def _step(
 
 
 def _gradients(
-    accelerator: Accelerator,
+    accelerator: accelerate.Accelerator,
     network: Any,
     loss: Callable[[Any, Any], LossTerms],
     rows: Sequence[Any],
@@ -430,5 +428,5 @@ def progress_bar(what: str, total: int, console: Console | None, done: int = 0) 
     """A function that updates a progress bar, as :meth:`rich.progress.Progress.update`; no bar without a console."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     hidden = console is None or not total
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=hidden) as progress:
-        yield partial(progress.update, progress.add_task(what, total=total, completed=done))
+    with progress.Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=hidden) as bar:
+        yield partial(bar.update, bar.add_task(what, total=total, completed=done))

@@ -19,7 +19,7 @@ from peft import LoraConfig
 from cards.common.text import split_list
 from mitigation.adapters.write import save_peft, save_whole
 from mitigation.recipe import Adapter, Job, MitigationError, Model, TrainingData
-from mitigation.running import cost, plots
+from mitigation.running import plots
 from mitigation.training import losses, train
 from scoring.adapters.attach import quiet, without_remarks, wrap
 from scoring.types import Option, Request
@@ -139,6 +139,11 @@ def trainable(model: Model, settings: Any, alpha: int) -> Iterator[Trainable]:
         model.network.eval()
 
 
+def trained_parameters(network: Any) -> int:
+    """The number of the parameters of a network that are trained."""
+    return sum(weight.numel() for weight in network.parameters() if weight.requires_grad)
+
+
 @contextmanager
 def checkpointed(network: Any, *, on: bool) -> Iterator[None]:
     """Computes activations of the blocks twice in a block of code; afterwards once, also if a step turned it on."""
@@ -256,7 +261,7 @@ def tune(
             "to end; leave loss_limit out."
         )
     with trainable(job.model, job.settings, job.settings.alpha) as tuned:
-        parameters = cost.trained_parameters(tuned.network)
+        parameters = trained_parameters(tuned.network)
         with within(tuned.network):
             watch: Callable[[], Mapping[str, float]] = dict  # which measures nothing
             if schedule.loss_limit:

@@ -120,7 +120,7 @@ def test_every_change_is_in_a_table_beside_the_runs(whole):
 
 
 def test_what_a_recipe_reads_is_checked_before_a_model_is_loaded(source, tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "load_for_training", lambda _: pytest.fail("a model was loaded"))
+    monkeypatch.setattr(run.quantization, "load_for_training", lambda _: pytest.fail("a model was loaded"))
     common = ("tiny-causal", "--out", tmp_path / "a", "--data", source, "--no-evaluate")
     (tmp_path / "text.pdf").write_text("She left.")
     assert "is not clear from its name; let it end in .txt" in refused(

@@ -11,7 +11,7 @@ import torch
 
 from mitigation.errors import MitigationError
 from mitigation.projections import states, subspaces
-from mitigation.recipes import ablation, get
+from mitigation.recipes import get
 from mitigation.running.run import make_adapter
 from mitigation.training.data import TrainingData
 from scoring.adapters.attach import attach, quiet
@@ -157,7 +157,7 @@ def test_no_block_writes_along_the_direction_and_the_lora_equals_hooks(name, tmp
     for handle in handles:
         handle.remove()
     before = model.network(input_ids=ids).logits
-    subspaces.write_lora(model, ablation.without(maps, direction), tmp_path)
+    subspaces.write_lora(model, subspaces.without(maps, direction), tmp_path)
     assert torch.equal(model.network(input_ids=ids).logits, before)
     with quiet():
         model.network = peft.PeftModel.from_pretrained(models.network(name), tmp_path).eval()
