@@ -42,7 +42,7 @@ PALETTES = {
 
 
 def difference(one, other):
-    """The smallest CIEDE2000 difference of two colours over normal sight, protanopia and deuteranopia (Machado, 2009)."""
+    """The smallest CIEDE2000 difference of two colours to normal, protan and deutan sight (Machado et al., 2009)."""
     pairs = [(Color(one), Color(other))]
     for kind in ("protan", "deutan"):
         pairs.append(tuple(Color(colour).filter(kind, method="machado") for colour in (one, other)))
