@@ -72,7 +72,7 @@ def test_nan_weights_stop_the_training_and_the_model_is_unwrapped(source, tmp_pa
     model = load(bundled().name, device="cpu")
     with torch.no_grad():
         model.network.model.norm.weight[0] = float("nan")
-    with pytest.raises(MitigationError, match=r"^Step 1 produced NaN or infinity \(loss nan, .* load the model in"):
+    with pytest.raises(MitigationError, match=r"^Step 1 .*\(loss nan,"):
         tuned(model, quick(), source, tmp_path / "a")
     assert not any("lora" in name for name, _ in model.network.named_modules())
 
@@ -204,7 +204,7 @@ def test_training_with_a_loss_limit_ends_before_language_is_lost_and_takes_the_l
 
 def test_a_loss_limit_that_cannot_be_followed_is_refused(tmp_path):
     job = Job("task_vector", bundled(), quick(), TrainingData(str(tmp_path)), tmp_path, silent())
-    with pytest.raises(MitigationError, match="There are no neutral probes to measure while training in "):
+    with pytest.raises(MitigationError, match="neutral probes"):
         trainable.watcher(job)
-    with pytest.raises(MitigationError, match="does the opposite of what it learns"):
+    with pytest.raises(MitigationError, match="opposite of what"):
         trainable.tune(job, None, [], [], TrainingSchedule(1, 1, 0.1, loss_limit=1), factor=-1)

@@ -233,7 +233,7 @@ def test_names_are_swapped_where_they_are_written_like_names(tmp_path):
     before = settings.inputs()
     (tmp_path / "names.json").write_text('{"names": [["Will", "Kim"]]}')
     assert settings.inputs() != before
-    with pytest.raises(MitigationError, match=r"^First names are replaced for gender and "):
+    with pytest.raises(MitigationError, match=r"^First names"):
         replace(settings, published=True)
     (tmp_path / "names.json").write_text('{"names": [["A", "B", "C"]]}')
     with pytest.raises(MitigationError, match=r"names\.json.*\b3\b"):
@@ -299,11 +299,11 @@ def test_profile_paper_of_dropout_has_the_published_rate_of_each_kind(kind, rate
 def test_too_little_text_is_refused(tmp_path):
     (tmp_path / "a.txt").write_text("one line\n")
     settings = replace(get("dropout").profiles["clean"], corpus=str(tmp_path / "a.txt"))
-    with pytest.raises(MitigationError, match=r"^There are 1 texts to train on, and at least 8"):
+    with pytest.raises(MitigationError, match=r"1 texts .*least 8"):
         get("dropout").make(models.model("gpt2"), settings, TrainingData(str(tmp_path)), tmp_path, silent())
     network = torch.nn.Linear(2, 2)
     with (
-        pytest.raises(MitigationError, match=r"^Linear has no place with a dropout rate"),
+        pytest.raises(MitigationError, match=r"^Linear .*dropout rate"),
         trainable.dropout(network, {"hidden": 0.2, "attention": 0.2}),
     ):
         pass

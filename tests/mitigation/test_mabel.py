@@ -197,7 +197,7 @@ def test_what_cannot_be_trained_is_refused(tmp_path, monkeypatch):
     words = {"words": str(tmp_path / "words.json")}
     monkeypatch.setattr(mabel.MabelSettings, "inputs", lambda _: {})
     monkeypatch.setattr(mabel, "entailment_pairs", lambda _: [("He is here.", "He is.")] * 3)
-    with pytest.raises(MitigationError, match=r"^3 entailment pairs have a listed word, and at least 8 are needed"):
+    with pytest.raises(MitigationError, match=r"^3 entailment .*least 8"):
         trained(load(BUNDLED["tiny-masked"], device="cpu"), tmp_path, **words)
     monkeypatch.undo()
     with pytest.raises(MitigationError, match="'faith'"):

@@ -244,6 +244,6 @@ def test_what_cannot_be_merged_is_refused_in_one_sentence(stamp, tmp_path):
 
 def test_a_model_that_would_say_something_else_is_not_written(stamp, tmp_path, monkeypatch):
     monkeypatch.setattr(merging, "STEEPNESS", 1.0)  # then the units are no ReLU
-    with pytest.raises(MitigationError, match=r"^The logits of the merged model differ from those of "):
+    with pytest.raises(MitigationError, match=r"logits .*merged model"):
         mitigation.merge("tiny-causal", stamp, out=tmp_path / "out")
     assert list(tmp_path.iterdir()) == []

@@ -84,7 +84,7 @@ def test_ordinary_text_is_asked_at_every_token_and_each_step_depends_on_its_numb
 
 
 def test_ordinary_text_without_a_text_is_refused():
-    with pytest.raises(MitigationError, match="The ordinary text has no line with a token"):
+    with pytest.raises(MitigationError, match="ordinary text"):
         OrdinaryText(models.model("gpt2"), [""], 0)
 
 

@@ -251,7 +251,7 @@ def test_a_sentence_longer_than_the_window_is_cut_to_it():
 def test_a_network_with_no_such_map_is_refused():
     model = models.model("gpt2")
     model.network.lm_head = torch.nn.Sequential(torch.nn.Identity(), torch.nn.Identity())
-    with pytest.raises(MitigationError, match=r"the last hidden state is read by none of its linear maps"):
+    with pytest.raises(MitigationError, match="none of its"):
         states.reading_map(model)
 
 
@@ -332,7 +332,7 @@ def test_predictions_need_words_of_one_token(tmp_path):
     settings = replace(
         get("sentence_debias").profiles["clean"], reads="predictions", words=str(tmp_path / "words.json")
     )
-    with pytest.raises(MitigationError, match=r"^0 sentences differ from their partners in words of one token each"):
+    with pytest.raises(MitigationError, match=r"^0 sentences"):
         get("sentence_debias").make(bundled(), settings, TrainingData(str(tmp_path)), tmp_path, silent())
 
 

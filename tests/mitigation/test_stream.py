@@ -175,7 +175,7 @@ def test_a_stream_with_a_normalization_behind_its_maps_is_refused(name, tmp_path
             torch.nn.init.normal_(module.weight, generator=torch.Generator().manual_seed(0))
     settings = replace(get("ablation").profiles["clean"], **planted_corpus(tmp_path), held=2)
     before = {name: weight.clone() for name, weight in model.network.state_dict().items()}
-    with pytest.raises(MitigationError, match=r"the blocks still write \d+% of what they wrote along the direction, "):
+    with pytest.raises(MitigationError, match=r"still write \d+%"):
         ran("ablation", model, settings, tmp_path / "made")
     assert all(torch.equal(weight, before[name]) for name, weight in model.network.state_dict().items())
 

@@ -185,7 +185,7 @@ def test_a_nan_gradient_stops_training_before_the_weights_change(tmp_path):
         root = network.map.weight.sum() * 0
         return {"loss": root.sqrt()}  # the slope of a square root at 0
 
-    with pytest.raises(MitigationError, match=r"Step 1 produced NaN or infinity \(loss -?0, gradient (nan|inf)\)"):
+    with pytest.raises(MitigationError, match=r"Step 1 .*gradient (nan|inf)"):
         fit(network, broken, ROWS, ROWS[:3], schedule(), tmp_path / "x.pt", Console(file=io.StringIO()))
     assert all(torch.equal(a, b) for a, b in zip(before, network.parameters(), strict=True))
 
@@ -227,7 +227,7 @@ def test_the_rate_rises_and_falls():
 
 def test_a_batch_that_processes_cannot_share_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("accelerate.Accelerator.num_processes", 3)
-    with pytest.raises(MitigationError, match=r"^A batch of 4 rows cannot be shared by 3 processes; give a multiple"):
+    with pytest.raises(MitigationError, match=r"4 rows .*3 processes"):
         trained(tmp_path / "x.pt", schedule())
 
 
