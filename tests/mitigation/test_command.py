@@ -333,7 +333,7 @@ def test_without_an_evaluation_there_is_an_adapter_without_changes(source, tmp_p
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--rank", "0"), "error: The setting rank is 0; give a value in its range."),
+        (("--rank", "0"), "error: The setting rank is 0"),
         (("--benchmarks", "nothing"), "error: No benchmark is called 'nothing'; the names are "),
         (("--text", "no-such-file"), "error: no-such-file cannot be read as text ("),
         (("--config", "no-such-file.toml"), "error: no-such-file.toml cannot be read ("),
