@@ -220,11 +220,11 @@ def mitigated(
         estimated = estimate(recipe, settings_of_run, how, options.quantize, rows)
         terminal.show(console, estimated.lines)
         return estimated
-    from mitigation.running import run  # with it comes torch
+    from mitigation.running import steps  # with it comes torch
 
     # Data that is not there is refused now, and not after the training.
     evaluation = planned_evaluation(recipe, options, rows) if options.evaluate else None
-    return run.make_and_evaluate(
+    return steps.make_and_evaluate(
         recipe, settings_of_run, how, rows, out, evaluation, console, errors, quantize=options.quantize, loaded=loaded
     )
 

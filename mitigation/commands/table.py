@@ -236,18 +236,18 @@ class TableMaker:
 
         The reason of a failure is shown and kept among the reasons.
         """
-        from mitigation.running import run  # with it comes torch
+        from mitigation.running import steps  # with it comes torch
 
         try:
             settings = settings_of(recipe, self.profile, config, corpus, **changed)
-            if run.finished(recipe, settings, self.loaded, self.rows, self.out / name):
+            if steps.finished(recipe, settings, self.loaded, self.rows, self.out / name):
                 return True
             self.reasons.pop(name, None)
             shared: Model | None = self.loaded
             if choose_quantization(recipe, "auto", self.device)[0]:
                 # Weights in 4 bits are of the recipes that want them; the others share the loaded model.
                 shared = None
-            run.make_and_evaluate(
+            steps.make_and_evaluate(
                 recipe,
                 settings,
                 self.options,

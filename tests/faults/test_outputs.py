@@ -24,7 +24,7 @@ from mitigation.adapters.write import check_target
 from mitigation.adapters.write import text as facts_text
 from mitigation.errors import MitigationError
 from mitigation.methods import comparison
-from mitigation.running.run import check_work_folder
+from mitigation.running.steps import check_work_folder
 from pmi.counting.counts import Counts
 from pmi.files import FileError, write_rows
 from scoring import report

@@ -17,7 +17,7 @@ from mitigation.editing import locate, session
 from mitigation.errors import MitigationError
 from mitigation.publish import publication
 from mitigation.recipes import fast, get
-from mitigation.running.run import make_and_evaluate
+from mitigation.running.steps import make_and_evaluate
 from mitigation.training.data import TrainingData
 from scoring.adapters import attach
 from scoring.adapters.facts import read

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-import mitigation.running.run as running
+import mitigation.running.steps as running
 from mitigation.__main__ import app
 from mitigation.adapters.write import write_facts
 from mitigation.api import mitigate

@@ -19,7 +19,7 @@ from mitigation.projections import sentences, states, subspaces
 from mitigation.projections.subspaces import Projection
 from mitigation.publish import training_data
 from mitigation.recipes import get
-from mitigation.running.run import make_adapter
+from mitigation.running.steps import make_adapter
 from mitigation.texts.attribute_words import attribute_words
 from mitigation.training.data import TrainingData
 from scoring.adapters.attach import attach, quiet

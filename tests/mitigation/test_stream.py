@@ -12,7 +12,7 @@ import torch
 from mitigation.errors import MitigationError
 from mitigation.projections import states, subspaces
 from mitigation.recipes import get
-from mitigation.running.run import make_adapter
+from mitigation.running.steps import make_adapter
 from mitigation.training.data import TrainingData
 from scoring.adapters.attach import attach, quiet
 from scoring.adapters.feed_forward import blocks

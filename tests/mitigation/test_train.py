@@ -12,7 +12,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from mitigation.errors import MitigationError
 from mitigation.recipes import get
-from mitigation.running.run import make_adapter
+from mitigation.running.steps import make_adapter
 from mitigation.training.data import TrainingData
 from mitigation.training.train import TrainingSchedule, checkpoint_path, computes_twice, fit
 from mitigation.training.trainable import checkpointed

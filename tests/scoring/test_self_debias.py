@@ -10,7 +10,7 @@ import torch
 from mitigation import api
 from mitigation.recipes import get
 from mitigation.running import evaluate
-from mitigation.running.run import make_and_evaluate
+from mitigation.running.steps import make_and_evaluate
 from mitigation.training.data import TrainingData
 from scoring.inference.generation import Decoding
 from scoring.inference.load_options import BUNDLED, LoadOptions

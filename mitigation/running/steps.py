@@ -1,6 +1,6 @@
-"""One run: from a model and a recipe to an adapter with metrics before and after.
+"""The steps of a recipe: from a model to an adapter with metrics before and after.
 
-A run that was interrupted repeats no finished step. Its steps lie in a folder with the name of the output
+An interrupted command repeats no finished step. The steps lie in a folder with the name of the output
 and ``-work``: checkpoints, the adapter without metrics (``made``), and runs of scoring ``before`` and
 ``after``. With weights in 4 bits, ``before`` is the unchanged model in 4 bits, and ``control`` the one in
 full precision: their difference is the effect of quantization alone. The values of ``control`` are added to
@@ -269,16 +269,16 @@ def make_adapter(
         if finished and adapter:
             shutil.copytree(finished, scratch, dirs_exist_ok=True)
         else:
-            adapter = run_recipe(recipe, settings, model, data, scratch, errors)
+            adapter = apply_recipe(recipe, settings, model, data, scratch, errors)
         write_facts(scratch, adapter)
         replace_folder(scratch, folder)
     return adapter
 
 
-def run_recipe(
+def apply_recipe(
     recipe: Recipe, settings: Any, model: Model, data: TrainingData, folder: Path, errors: Console
 ) -> Adapter:
-    """Runs a recipe into an empty folder.
+    """Makes an adapter by a recipe in an empty folder.
 
     Raises
     ------
