@@ -1,20 +1,25 @@
 """Writes the facts of an adapter's folder, and puts the folder in place."""
 
+from __future__ import annotations
+
 import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from math import nan
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from builders.files.folders import recover_folder, replace_folder
 from cards.common.files import put, refuse_strays
 from cards.common.text import for_files, nested
-from mitigation.recipe import MitigationError, Model
+from mitigation.errors import MitigationError
 from scoring.adapters.attach import quiet
 from scoring.adapters.facts import FACTS, SCHEMA, Adapter, Cost, Numbers, checksum, digests, written_files
 from scoring.asking.answering import package_version
+
+if TYPE_CHECKING:
+    from scoring.inference.model import Model
 
 #: The measure in the facts of a merged model.
 MERGED = "largest logit difference of the merged model"

@@ -21,8 +21,7 @@ import torch
 import scoring
 from builders.files.folders import replace_folder, scratch_beside
 from cards.common import files, numbers, terminal
-from mitigation.adapters.temporary import attached
-from mitigation.adapters.write import check_target, describe, text, write, write_facts
+from mitigation.adapters import temporary, write
 from mitigation.editing import PAIRS
 from mitigation.methods import comparison
 from mitigation.recipe import WITHOUT_EFFECT, Console, MitigationError, Model, Recipe, ScoringError, TrainingData
@@ -85,7 +84,7 @@ def make_and_evaluate(
         If the recipe does not work for this kind of model, or ``out`` has other content.
     """
     work = out.with_name(f"{out.name}-work")
-    check_target(out)
+    write.check_target(out)
     check_work_folder(work)
     settings.inputs()  # what the recipe reads is there and has the right form, before a model is loaded
     bits = None
@@ -123,14 +122,14 @@ def make_and_evaluate(
             # A recipe may have measured changes of its own, which come first.
             changes, compared = evaluate_adapter(model, chosen, work, out.name, errors, answers)
             adapter = replace(adapter, changes=(*adapter.changes, *changes))
-        write(work / "made", adapter, out)
+        write.write(work / "made", adapter, out)
         if chosen is not None:
             if bits:  # the adapter is in place, so that nothing is lost if full precision does not fit into the memory
                 del model
                 full_precision = evaluate_full_precision(options, chosen, work, errors)
                 measures = {**adapter.measures, **full_precision_measures(adapter.changes, full_precision)}
                 adapter = replace(adapter, measures=measures)
-                write_facts(out, adapter)
+                write.write_facts(out, adapter)
             table = changes_table(adapter.changes, full_precision).to_csv(index=False)
             files.put(work / "changes.csv", table.encode())
     terminal.show(console, summary(adapter, compared, out, work))
@@ -241,7 +240,7 @@ def check_work_folder(work: Path) -> None:
         ours = [files.LOCK, MARK, files.RECORD]
         ours += [name for name in files.strays(work, ()) if name.startswith(".rank-")]
         files.refuse_strays(work, ours, MitigationError)
-    check_target(work / "made")
+    write.check_target(work / "made")
 
 
 def make_adapter(
@@ -270,7 +269,7 @@ def make_adapter(
             shutil.copytree(finished, scratch, dirs_exist_ok=True)
         else:
             adapter = apply_recipe(recipe, settings, model, data, scratch, errors)
-        write_facts(scratch, adapter)
+        write.write_facts(scratch, adapter)
         replace_folder(scratch, folder)
     return adapter
 
@@ -362,11 +361,11 @@ def _made_before(recipe: Recipe, settings: Any, model: Model, data: TrainingData
     changes = tuple(change for change in adapter.changes if change.benchmark in (recipe.name, PAIRS))
     measures = {name: value for name, value in adapter.measures.items() if not name.endswith(FULL_PRECISION)}
     adapter = replace(adapter, changes=changes, measures=measures)
-    same = describe(folder, model, recipe.name, settings, data=versions, cost=adapter.cost, measures=measures)
+    same = write.describe(folder, model, recipe.name, settings, data=versions, cost=adapter.cost, measures=measures)
     # The free memory may have been another one then, which changes no result.
     then = {name: adapter.settings.get(name) for name in WITHOUT_EFFECT if name in same.settings}
     same = replace(same, changes=changes, settings={**same.settings, **then})
-    if text(same) != text(adapter):
+    if write.text(same) != write.text(adapter):
         return None
     return adapter
 
@@ -386,7 +385,7 @@ def evaluate_adapter(
         prompt = prompts.read(folder / PROMPT)
         after = evaluation.run(self_debias.with_prompt(model, prompt), prompt, work / "after", errors)
     else:
-        with attached(model, folder, name) as adapted:
+        with temporary.attached(model, folder, name) as adapted:
             after = evaluation.run(adapted, plain, work / "after", errors)
     return compare_runs(work / "before", work / "after", (before, after), model.kind, evaluation.resamples)
 
