@@ -108,12 +108,12 @@ class Turn(NamedTuple):
     result: Any
 
 
-def in_turn(sides: Mapping[str, Callable[[], Any]]) -> dict[str, list[Turn]]:
-    """Calls each side in turn, ``RUNS`` times, or once if that is ``LONG``."""
+def in_turn(sides: Mapping[str, Callable[[], Any]], long: float = LONG) -> dict[str, list[Turn]]:
+    """Calls each side in turn, ``RUNS`` times, or once if that takes more than ``long`` seconds."""
     results: dict[str, list[Turn]] = {name: [] for name in sides}
     for number in range(RUNS):
         for name, call in sides.items():
-            if number and results[name][0].seconds > LONG:
+            if number and results[name][0].seconds > long:
                 continue
             wall, cpu = time.perf_counter(), time.process_time()
             result = call()

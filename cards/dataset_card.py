@@ -33,6 +33,8 @@ USES = (
     "Measuring gender bias of language models, and what mitigation does to it, as the papers cited describe.",
     "Not for deciding about people, and not for claims about a model in other languages or tasks.",
 )
+#: The columns that every row has; the card names them once.
+COMMON = ("id", "language", "source", "source_file", "source_row", "licence")
 #: The file that makes a data set a benchmark. The Hub checks it, so it has a commit of its own.
 BENCHMARK = "eval.yaml"
 #: The splits for evaluation, preferred first; a config without one of them has no task.
@@ -80,6 +82,7 @@ def dataset_card(manifest: str, *, organisation: str = "org", row: dict[str, Any
         uses=USES,
         papers=papers,
         boards=boards,
+        columns=_columns(facts),
         row=row,
         is_dropped=any(entry["dropped"] for c in facts["configs"].values() for entry in c["splits"].values()),
         hub_licences=sorted({HUB_LICENCES.get(key, "other") for key in licences}),
@@ -162,6 +165,20 @@ def _sources(facts: dict[str, Any]) -> list[dict[str, Any]]:
             else:
                 entry["configs"].append(name)
     return [by_name[name] for name in sorted(by_name)]
+
+
+def _columns(facts: dict[str, Any]) -> list[tuple[list[str], tuple[tuple[str, str], ...]]]:
+    """The columns with their types that not every row has, each list once, with the configs that have it.
+
+    >>> wide, narrow = {"id": "string", "word": "string"}, {"id": "string"}
+    >>> _columns({"configs": {"a": {"columns": wide}, "b": {"columns": wide}, "c": {"columns": narrow}}})
+    [(['a', 'b'], (('word', 'string'),)), (['c'], ())]
+    """
+    by_columns: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for name, config in facts["configs"].items():
+        others = tuple(item for item in config["columns"].items() if item[0] not in COMMON)
+        by_columns.setdefault(others, []).append(name)
+    return [(names, columns) for columns, names in by_columns.items()]
 
 
 def _size_category(rows: int) -> str:

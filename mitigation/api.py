@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, overload
 
 from rich.console import Console
 from typer import Option
@@ -97,6 +97,43 @@ class Mitigated:
         return {f"{c.benchmark} {c.metric} {c.before[0]:#.3g} → {c.after[0]:#.3g}": c for c in reversed(first.values())}
 
 
+@overload
+def mitigate(recipe: str, model: Any, *, dry_run: Literal[True], **options: Any) -> Estimate: ...
+
+
+@overload
+def mitigate(
+    recipe: str,
+    model: Any,
+    *,
+    tokenizer: Any = None,
+    out: str | Path | None = None,
+    data: str | Path = DATA,
+    limit: int | None = None,
+    profile: Literal["clean", "paper"] = "clean",
+    config: str | Path | None = None,
+    benchmarks: str | Sequence[str] = (),
+    text: str | Path | None = None,
+    chat: bool = False,
+    evaluate: bool = True,
+    resamples: int = RESAMPLES,
+    quantize: Literal["auto", "4bit", "none"] = "auto",
+    revision: str | None = None,
+    dtype: Literal["auto", "float32", "bfloat16", "float16", "float64"] = "auto",
+    device: str | None = None,
+    trust_remote_code: bool = False,
+    allow_pickle: bool = False,
+    dry_run: Literal[False] = False,
+    include: str | Path | Sequence[str | Path] = (),
+    console: Console | None = None,
+    **settings: Any,
+) -> Mitigated: ...
+
+
+@overload
+def mitigate(recipe: str, model: Any, *, dry_run: bool, **options: Any) -> Mitigated | Estimate: ...
+
+
 def mitigate(
     recipe: str,
     model: Any,
@@ -122,7 +159,7 @@ def mitigate(
     include: str | Path | Sequence[str | Path] = (),
     console: Console | None = None,
     **settings: Any,
-) -> Mitigated | Any:
+) -> Mitigated | Estimate:
     """Makes an adapter or a prompt with a recipe, and scores the model before and after.
 
     Parameters

@@ -7,10 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -24,6 +27,30 @@ MAX_WINDOW = 10_000
 
 #: Where a window ends: with the record (a file of plain text, a row of JSON lines or Parquet), with the line, or never.
 Boundary = Literal["record", "line", "none"]
+
+
+class ArrowTable(Protocol):
+    """A :class:`pyarrow.Table` for type checkers: pyarrow declares no types, so all that is not here is Any."""
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows."""
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns, in order."""
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The table as a DataFrame."""
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """The rows as dictionaries by column."""
+
+    def __getattr__(self, name: str) -> Any: ...
+
+    def __getitem__(self, column: str | int) -> Any: ...
+
+    def __len__(self) -> int: ...
 
 
 class PmiError(Exception):

@@ -168,6 +168,9 @@ def type_all(page, reader):
     for block in blocks(page):
         if block.language == "text":
             continue
+        if block.file:
+            (reader / block.file).write_text(block.code, "utf-8")
+            continue
         if block.mark == "files":
             for name, code in files.items():
                 (reader / name).write_text(code, "utf-8")
@@ -318,7 +321,7 @@ def test_the_page_of_tables_is_made_from_the_printed_tables():
 def test_every_recipe_is_in_the_list_and_has_a_page_with_all_its_settings():
     for name in recipes.names():
         recipe, listed = recipes.get(name), pages.recipe_page(name)
-        assert f"[{name}](recipes/{name}.md)" in pages.recipe_list({})
+        assert f"[{name}](recipes/{name}.md)" in pages.linked(pages.recipe_list({}), "recipes.md")
         assert f"# {name}\n\n{recipe.summary}" in listed
         for setting in recipe.profiles["clean"].__dataclass_fields__:
             assert f"| `{setting}` |" in listed
@@ -347,6 +350,16 @@ def test_every_page_is_in_the_navigation_and_every_entry_is_a_page():
 def test_no_part_of_a_page_is_left_open(page):
     filled = pages.fill(page.read_text("utf-8"), pages.front_matter(page))
     assert not re.search(r"^<!-- (?!not run: |network: |files: )", filled, re.M)
+
+
+@pytest.mark.parametrize("page", pages.LISTED, ids=lambda page: str(page.relative_to(DOCS)))
+def test_the_lists_of_a_page_are_those_of_the_registries(page):
+    """Readers without the site see the lists too; on the site each is filled in once."""
+    text = page.read_text("utf-8")
+    assert text == pages.written(page), "run python -m tools.pages"
+    filled = pages.fill(text, {})
+    first = next(line for line in filled.splitlines() if line.startswith("| --- |"))
+    assert filled.count(filled.split(first)[1].splitlines()[1]) == 1
 
 
 def test_the_examples_of_the_page_maker_hold():

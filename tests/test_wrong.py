@@ -273,8 +273,8 @@ builders.load(3) -> name is 3
 pmi.count(3) -> A corpus is files or texts, and a window is a whole number
 pmi.count([]) -> A corpus is files or texts, and a window is a whole number
 pmi.count(["nowhere.txt"], window="a") -> A corpus is files or texts, and a window is a whole number
-pmi.max_pmi_diff("she", 3) -> max_pmi_diff has 'she' and 3; give a text and a table
-pmi.max_pmi_diff(3, None) -> max_pmi_diff has 3 and None; give a text and a table
+pmi.max_pmi_diff("she", 3) -> max_pmi_diff has 'she' and 3; give a text and the δ of pmi.delta
+pmi.max_pmi_diff(3, None) -> max_pmi_diff has 3 and None; give a text and the δ of pmi.delta
 builders.load("occugender", "jobs", out="nowhere") -> nowhere/occugender has no data set
 """
 

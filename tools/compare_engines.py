@@ -170,7 +170,7 @@ def page(local: Measured, served: Measured, chat: Measured, software: str) -> st
         "This page is for owners of a served model: does a server give the numbers of a model in the process?",
         "",
         "`python -m tools.compare_engines` writes it. `make test-served` measures it again and fails where it differs. "
-        "That test compares the first two engines on all rows (of `bbq` and `mbbq` on 100 of each split).",
+        "That test compares vLLM and the engine in the process on all rows (of `bbq` and `mbbq` on 100 of each split).",
         "",
         f"Three engines score `tiny-causal` in float32, profile `clean`, on the first {ROWS} rows of each split. They "
         f"are the transformers engine, {software} on a CPU through the served engine, and that server as a chat API.",
@@ -178,7 +178,7 @@ def page(local: Measured, served: Measured, chat: Measured, software: str) -> st
         f"- {len(local.responses):,} requests, {count:,} log-probabilities: the served engine differs from the "
         f"transformers engine by at most {apart:.1e}. {other_texts(local, served)} of {texts:,} continuations differ.",
         f"- {len(local.metrics):,} metrics: {len(differing(local, served))} differ by more than {METRIC:g}.",
-        "- The chat engine has no log-probabilities. `neutral` is continued at temperature 0, so its scores are those "
+        "- The chat engine has no log-probabilities. It continues `neutral` at temperature 0, so its scores are those "
         f"of the others. `occugender` has {SAMPLES} sampled answers to each explicit question at temperature 1. Their "
         "shares are no probabilities and are not comparable.",
         "",

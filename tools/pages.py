@@ -1,7 +1,8 @@
 """Parts of the documentation pages that are in the registries already: metrics, benchmarks, data sets, recipes.
 
 ``mkdocs.yml`` names this file as a hook. A line such as ``<!-- metric facts -->`` in a page is replaced by a table
-when the site is built, so no fact is written twice. The front matter of a page says what it is about: ``metrics``
+when the site is built, so no fact is written twice. ``python -m tools.pages`` writes the lists of :data:`LISTED` into
+the pages themselves, for readers without the site. The front matter of a page says what it is about: ``metrics``
 maps benchmarks to names of metrics, and ``dataset`` is the name of a data set.
 """
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 METRIC_PAGES = ROOT / "docs" / "metrics"
 DATASET_PAGES = ROOT / "docs" / "datasets"
+#: Pages that have their lists also without the site; ``python -m tools.pages`` writes them.
+LISTED = (METRIC_PAGES / "index.md", DATASET_PAGES / "index.md", ROOT / "docs" / "recipes.md")
 #: Files at the root of the project that are pages of the site too.
 ROOT_PAGES = ("CHANGELOG.md", "SECURITY.md")
 PROFILES = ("clean", "paper")
@@ -244,11 +247,11 @@ def _bullets(texts: Iterable[str]) -> str:
 
 
 def recipe_list(_: Meta) -> str:
-    """The recipes with links to their pages."""
+    """The recipes, each with the place that other pages link to; on the site it is a link to the recipe's page."""
     return table(
         ("recipe", "what it does", "models"),
         (
-            (f"[{name}](recipes/{name}.md)", cell(recipe.summary), ", ".join(recipe.kinds))
+            (f'<span id="{name}"></span>{name}', cell(recipe.summary), ", ".join(recipe.kinds))
             for name, recipe in ((name, recipes.get(name)) for name in recipes.names())
         ),
     )
@@ -295,6 +298,7 @@ def linked(markdown: str, page: str) -> str:
     names = "|".join(recipes.names())
     listed = page in ("recipes.md", "recipes-measured.md", "recipes-bundled.md")
     whole = r"(?:recipes\.md)?" if listed else r"recipes\.md"
+    markdown = re.sub(rf'<span id="({names})"></span>\1', r"[\1](recipes/\1.md)", markdown)
     return re.sub(rf"\]\(((?:\.\./)*){whole}#({names})\)", r"](\1recipes/\2.md)", markdown)
 
 
@@ -344,13 +348,31 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def fill(markdown: str, meta: Meta) -> str:
-    """A page whose lines ``<!-- NAME -->`` are replaced by the part of that name.
+    """A page whose lines ``<!-- NAME -->`` are replaced by the part of that name, with what is there up to its end.
 
     >>> fill("<!-- nothing here -->", {})
     '<!-- nothing here -->'
     """
     names = "|".join(PARTS)
-    return re.sub(rf"^<!-- ({names}) -->$", lambda results: PARTS[results[1]](meta), markdown, flags=re.MULTILINE)
+    part = rf"^<!-- ({names}) -->$(?:(?:(?!^<!--).)*^<!-- end of \1 -->$)?"
+    return re.sub(part, lambda results: PARTS[results[1]](meta), markdown, flags=re.MULTILINE | re.DOTALL)
+
+
+def written(page: Path) -> str:
+    """A page with its lists as they are now, between their marks, so that they are there without the site too."""
+    text = page.read_text(encoding="utf-8")
+    for name, part in PARTS.items():
+        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+        if end in text:
+            before, rest = text.split(begin)
+            text = f"{before}{begin}\n{part({}).strip()}\n\n{end}{rest.split(end)[1]}"
+    return text
+
+
+def main() -> None:
+    """Writes the lists of the pages that have marks for them: ``python -m tools.pages``."""
+    for page in LISTED:
+        page.write_text(written(page), encoding="utf-8")
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -411,3 +433,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     content = trends.page([*trends.steps(), *trends.sizes()])
     files.append(File.generated(config, "models/trends.html", content=content))
     return files
+
+
+if __name__ == "__main__":
+    main()

@@ -28,12 +28,18 @@ from tools.pages import ROOT
 WIDTHS = (1280, 390)
 #: What needs no upstream source, and what does.
 EMBEDDED, SOURCED = ("gender-neutral-probes", "occugender", "unstereo", "pronouns"), ("bbq", "gest")
+PHONE = '<meta name="viewport" content="width=device-width">'
 STYLE = """
+:root { color-scheme: light dark }
 body { font: 16px/1.6 system-ui, sans-serif; max-width: 56rem; margin: 0 auto; padding: 1rem; color: #1f2937 }
 table { border-collapse: collapse; display: block; overflow-x: auto; max-width: 100% }
 td, th { border: 1px solid #d1d5db; padding: .3rem .6rem; text-align: left }
 pre { background: #f3f4f6; padding: .8rem; overflow-x: auto; border-radius: .4rem; font-size: .85rem }
 code { font-size: .88em } img { max-width: 100% } .facts { font-size: .85rem; color: #4b5563 }
+@media (prefers-color-scheme: dark) {
+  body { color: #e5e7eb; background: #0b0f19 } td, th { border-color: #374151 } pre { background: #1f2937 }
+  a { color: #93c5fd } .facts { color: #9ca3af }
+}
 """
 
 
@@ -68,7 +74,7 @@ def page(repo: Repo, folder: Path) -> Path:
     body = MarkdownIt("commonmark", {"html": True}).enable("table").render(text[match.end() :] if match else text)
     made = folder / "page.html"
     made.write_text(
-        f'<!doctype html><meta charset="utf-8"><style>{STYLE}</style>'
+        f'<!doctype html><meta charset="utf-8">{PHONE}<style>{STYLE}</style>'
         f'<h1>{html.escape(repo.name)}</h1><p class="facts">{"<br>".join(lines)}</p>{body}',
         encoding="utf-8",
     )

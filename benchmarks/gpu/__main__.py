@@ -39,12 +39,16 @@ def main(
     data: Annotated[str, typer.Option(help="Built data sets; by default embedded and made rows.")] = "",
     again: Annotated[bool, typer.Option("--again", help="Measure what is there once more.")] = False,
     seconds: Annotated[float, typer.Option(help="The most seconds of a step.")] = step.LONGEST,
+    jobs: Annotated[int, typer.Option(help="Parts at once, of those whose seconds are no figure.")] = 1,
+    only: Annotated[str, typer.Option(help="Only parts with this text in their name; the others are left.")] = "",
     inside: Annotated[bool, typer.Option("--inside", hidden=True)] = False,
 ) -> None:
     """Measures on a GPU what was only tried without one, and writes the page with goal, measured and peer."""
     whole = device == "cuda" and not small
     folder = (out or (HERE if whole else Path("runs") / "gpu-small")).resolve()
-    setting = step.Setting(device, small, folder, data and str(Path(data).resolve()), time.monotonic() + seconds)
+    setting = step.Setting(
+        device, small, folder, data and str(Path(data).resolve()), time.monotonic() + seconds, jobs, only
+    )
     names = list(steps or step.STEPS)
     if inside and names[0] == PAGE:
         put(folder / "README.md", page(folder, names[1:]).encode())
@@ -68,6 +72,7 @@ def command(*steps: str) -> list[str]:
 def run_in_processes(name: str, setting: step.Setting, seconds: float) -> None:
     """Runs a step in processes of their own until it ends, makes no progress, or its time is over."""
     options = ["--device", setting.device, "--out", str(setting.out), "--data", setting.data, "--inside"]
+    options += ["--jobs", str(setting.jobs), "--only", setting.only]
     if setting.small:
         options.append("--small")
     path = step.result_file(setting.out, name)

@@ -20,7 +20,7 @@ import transformers
 import scoring
 from benchmarks import peers
 from benchmarks.gpu import rows, vllm_peer
-from benchmarks.gpu.step import Goal, Measured, Part, Setting, Step
+from benchmarks.gpu.step import Goal, Measured, NotPossible, Part, Setting, Step
 from benchmarks.scoring import CLOSE, whole
 from scoring import report
 from scoring.inference import checkpoint
@@ -40,12 +40,15 @@ FORMS: Mapping[str, tuple[torch.dtype, str | None]] = {
 }
 #: The most by which a metric on this device may differ from that of the processor, as a share of its interval's width.
 NOISE = 0.05
+#: The most by which two equal models of one command may need more memory than one of them, as a share.
+MORE_MEMORY = 0.05
 GOALS = (
     *(Goal(f"architectures in {form}", "none differs", "plain loop on this device") for form in ("float32", *FORMS)),
     Goal("engines", f"below {CLOSE} nats", "lm-evaluation-harness, vLLM"),
     Goal("metrics of tiny-causal", "all equal", "CPU"),
     Goal("metrics of tiny-masked", "all equal", "CPU"),
     Goal("two processes", "every number of one, and each answer once", "one process"),
+    Goal("memory of two models, one after the other", "at most 5% more", "one model"),
 )
 #: Starts two processes; on a processor they are connected by gloo as well.
 TWO = "--multi_gpu --num_processes 2 --num_machines 1 --mixed_precision no --dynamo_backend no --module".split()
@@ -57,6 +60,8 @@ def parts(setting: Setting) -> dict[str, Callable[[], Part]]:
     result: dict[str, Callable[[], Part]] = {f"metrics of {name}": partial(bundled, setting, name) for name in BUNDLED}
     result |= {"engine of the harness": partial(harness, setting), "engine vLLM": partial(served, setting)}
     result["two processes"] = partial(processes, setting)
+    if setting.device == "cuda":
+        result["memory of two models"] = partial(several, setting)
     for kind, names in chosen.items():
         result |= {f"{kind} {name}": partial(architecture, setting, kind, name) for name in names}
     return result
@@ -65,6 +70,8 @@ def parts(setting: Setting) -> dict[str, Callable[[], Part]]:
 def architecture(setting: Setting, kind: str, name: str) -> Part:
     """How far the answers of a small random network are from a plain loop on this device, in every form."""
     transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    # What is refused on a processor too is refused because of the architecture.
+    on_processor, _ = families.examine_float32(name, kind, families.build(name, kind))
     network = families.build(name, kind).to(setting.device)
     finding, plain = families.examine_float32(name, kind, network)
     lacking: dict[str, str] = {}
@@ -81,9 +88,15 @@ def architecture(setting: Setting, kind: str, name: str) -> Part:
         "wrong": finding.wrong,
         "refused": finding.refused,
         "crashed": finding.crashed,
+        "refused_here_alone": sorted(set(finding.refused) & set(requests_of(kind)) - set(on_processor.refused)),
         "lacking": lacking,
         "decided": finding.decided,
     }
+
+
+def requests_of(kind: str) -> list[str]:
+    """The kinds of requests that an architecture in float32 is asked."""
+    return ["all", *families.requests(kind)]
 
 
 def in_form(setting: Setting, kind: Any, network: Any, dtype: torch.dtype, quantize: str | None) -> Any:
@@ -160,6 +173,8 @@ def processes(setting: Setting) -> Part:
         environment["OMP_NUM_THREADS"] = "1"
     if setting.small:
         options += ["--benchmarks", "occugender"]
+    if setting.device == "cuda" and torch.cuda.device_count() < 2:
+        raise NotPossible("two processes need two GPUs")
     launchers = {1: ["-m"], 2: ["-m", "accelerate.commands.launch", "--main_process_port", "0", *TWO]}
     numbers: dict[int, dict[str, str]] = {}
     answers: dict[int, list[bytes]] = {}
@@ -175,6 +190,40 @@ def processes(setting: Setting) -> Part:
     return {"metrics": len(numbers[1]), "differing": other, "same_answers": answers[1] == answers[2]}
 
 
+def several(setting: Setting) -> Part:
+    """The peak memory of the device for one model and for two equal ones that one command scores."""
+    fast: Any = importlib.import_module("benchmarks.gpu.fast")
+    shape = fast.LARGE if setting.small else "Llama-3.2-1B"
+    model = fast.model_of(setting, shape)
+    folders = [str(setting.scratch / f"equal-{number}") for number in (1, 2)]
+    model.network.config.architectures = [type(model.network).__name__]
+    for folder in folders:
+        model.network.save_pretrained(folder)
+        model.tokens.tokenizer.save_pretrained(folder)
+    weights = sum(weight.nbytes for weight in model.network.parameters())
+    del model
+    fast.model_of.cache_clear()
+    peaks = {}
+    for count in (1, 2):
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        out = setting.scratch / f"sweep-{count}"
+        shutil.rmtree(out, ignore_errors=True)  # answers of an earlier run would be taken
+        sweep = scoring.evaluate(
+            folders[:count],
+            out=out,
+            benchmarks="occugender,stereoset",
+            data=rows.folder(setting.data, setting.scratch / "data"),
+            device=setting.device,
+            limit=setting.few(4, 40),
+            resamples=20,
+        )
+        if sweep.failed:
+            raise RuntimeError(str(sweep.failed))
+        peaks[count] = torch.cuda.max_memory_allocated()
+    return {"weights_bytes": weights, "one_model_bytes": peaks[1], "two_models_bytes": peaks[2]}
+
+
 def _written(folder: Path) -> tuple[dict[str, str], list[bytes]]:
     """The estimates of a run, and its stored answers in a fixed order."""
     numbers = {f"{e.benchmark} {e.group} {e.metric}": repr(e.value) for e in report.read(folder).estimates}
@@ -185,8 +234,13 @@ def _written(folder: Path) -> tuple[dict[str, str], list[bytes]]:
 
 
 def _apart(one: Any, other: Any) -> float:
-    """The difference of two estimates as a share of the width of the second one's interval."""
-    if one.value == other.value or (math.isnan(one.value) and math.isnan(other.value)):
+    """The difference of two estimates as a share of the width of the second one's interval.
+
+    A metric of one row has an interval without width; there a difference of rounding counts as none.
+    """
+    if math.isclose(one.value, other.value, rel_tol=CLOSE, abs_tol=CLOSE * CLOSE):
+        return 0.0
+    if math.isnan(one.value) and math.isnan(other.value):
         return 0.0
     width = other.high - other.low
     return float(abs(one.value - other.value) / width) if width > 0 else math.inf
@@ -202,7 +256,7 @@ def figures(done: Mapping[str, Part]) -> dict[str, Measured]:
         bad = {
             name
             for name, part in examined.items()
-            if any(_of(key, prefix) for key in (*part["wrong"], *part["crashed"]))
+            if any(_of(key, prefix) for key in (*part["wrong"], *part["crashed"], *part["refused_here_alone"]))
         }
         lacking = {name for name, part in examined.items() if form in part["lacking"]}
         if lacking and not seen | bad:
@@ -217,6 +271,11 @@ def figures(done: Mapping[str, Part]) -> dict[str, Measured]:
         text = ", ".join(f"{who} {value:.1e}" for who, value in apart.items())
         results["engines"] = Measured(text, max(apart.values()) < CLOSE)
     for name, part in done.items():
+        if "two_models_bytes" in part:
+            share = part["two_models_bytes"] / part["one_model_bytes"] - 1
+            text = f"{part['two_models_bytes'] / 2**30:.2f} GiB, {share:+.1%}"
+            text += f"; the weights of one are {part['weights_bytes'] / 2**30:.2f} GiB"
+            results[GOALS[-1].what] = Measured(text, share <= MORE_MEMORY, f"{part['one_model_bytes'] / 2**30:.2f} GiB")
         if "metrics" in part:
             equal = part["metrics"] - len(part["differing"])
             met = not part["differing"] and part.get("same_answers", True)
@@ -239,4 +298,11 @@ SUMMARY = (
     "weights; the engines give equal numbers; two processes started by accelerate share the requests of a run and give "
     "every number of one; the two bundled models have the metrics that they have on a processor."
 )
-STEP = Step("right", SUMMARY, GOALS, parts, figures)
+
+
+def together(name: str) -> bool:
+    """Architectures and metrics need a small part of the device; memory is measured alone."""
+    return name.startswith(("causal ", "masked ", "metrics of "))
+
+
+STEP = Step("right", SUMMARY, GOALS, parts, figures, together=together)

@@ -11,12 +11,15 @@ import importlib
 import importlib.metadata
 import importlib.util
 import json
+import multiprocessing
 import os
 import platform
 import resource
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,7 +48,8 @@ class Setting:
     """Where and how a step runs.
 
     ``small`` takes the smallest shapes and few rows; ``data`` is a folder of built data sets, empty for what the
-    project has; ``until`` is the time (``time.monotonic``) at which a part should end.
+    project has; ``until`` is the time (``time.monotonic``) at which a part should end. So many ``jobs`` measure parts
+    whose seconds are no figure. Parts are measured whose name has ``only`` in it.
     """
 
     device: str
@@ -53,6 +57,8 @@ class Setting:
     out: Path
     data: str = ""
     until: float = float("inf")
+    jobs: int = 1
+    only: str = ""
 
     def few(self, small: Any, large: Any) -> Any:
         """One of two numbers, by the size of the run."""
@@ -86,7 +92,8 @@ class Measured(NamedTuple):
 class Step:
     """A step: its parts by name, and from what they gave to the figure of each goal.
 
-    ``timed`` says that its goals are about speed, which the smallest shapes say nothing of.
+    ``timed`` says that its goals are about speed, which the smallest shapes say nothing of. ``together`` says of a part
+    by its name whether others may be measured at the same time.
     """
 
     name: str
@@ -95,6 +102,7 @@ class Step:
     parts: Callable[[Setting], Mapping[str, Callable[[], Part]]]
     figures: Callable[[Mapping[str, Part]], Mapping[str, Measured]]
     timed: bool = False
+    together: Callable[[str], bool] = lambda _name: False
 
 
 def get(name: str) -> Step:
@@ -145,17 +153,58 @@ def run(step: Step, setting: Setting) -> int:
             # The last process ended in this part.
             if before["begun"]:
                 kept[before["begun"]] = {"error": "The process ended, or was ended, in this part."}
-    lost = False
     parts = step.parts(setting)
-    for name, call in parts.items():
-        if name in kept or lost or time.monotonic() >= setting.until - LAST:
+    left = [name for name in parts if name not in kept and setting.only in name]
+    beside = [name for name in left if setting.jobs > 1 and step.together(name)]
+    lost = False
+    for name in left:
+        if name in beside or lost or time.monotonic() >= setting.until - LAST:
             continue
         write(step, setting, identity, parts, kept, begun=name)
-        kept[name] = measured(name, call, setting)
-        lost = any(text in kept[name].get("error", "") for text in _DEVICE_LOST)
+        kept[name] = measured(name, parts[name], setting)
+        lost = device_lost(kept[name])
+    if beside and not lost:
+        for name, result in measured_together({name: parts[name] for name in beside}, setting):
+            kept[name] = result
+            lost = lost or device_lost(result)
+            write(step, setting, identity, parts, kept)
     verdict = write(step, setting, identity, parts, kept)
     print(f"{step.name}: {verdict}", flush=True)
     return AGAIN if lost else 0
+
+
+def device_lost(result: Part) -> bool:
+    """Whether the device answers nothing more after a part."""
+    return any(text in result.get("error", "") for text in _DEVICE_LOST)
+
+
+def measured_together(calls: Mapping[str, Callable[[], Part]], setting: Setting) -> Iterator[tuple[str, Part]]:
+    """Each part with its result as soon as it is there, from ``setting.jobs`` processes.
+
+    A process that ends in its part ends them all; the next process of the step measures what is not given here.
+    """
+    left = setting.until - LAST - time.monotonic()
+    if left <= 0:
+        return
+    threads = max(len(os.sched_getaffinity(0)) // setting.jobs, 1)
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(setting.jobs, context, initializer=_begin, initargs=(threads,))
+    futures = {pool.submit(measured, name, call, setting): name for name, call in calls.items()}
+    try:
+        for future in as_completed(futures, left):
+            yield futures[future], future.result()
+    except (TimeoutError, BrokenProcessPool) as error:
+        print(f"  Not all parts were measured: {type(error).__name__}.", flush=True)
+    pool.shutdown(wait=False, cancel_futures=True)
+    for process in multiprocessing.active_children():
+        process.kill()
+
+
+def _begin(threads: int) -> None:
+    """Gives a process its share of the cores."""
+    import torch
+
+    torch.set_num_threads(threads)
 
 
 def measured(name: str, call: Callable[[], Part], setting: Setting) -> Part:

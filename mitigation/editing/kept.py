@@ -37,9 +37,9 @@ PEOPLE = (
     ("the gentleman", "my grandfather", "her son", "the nephew", "the lad", "the monk", "the groom", "the duke"),
     ("the hostess", "my grandmother", "his daughter", "the niece", "the nun", "the bride", "the duchess", "the widow"),
 )
-#: What a person of unsaid gender turns out to be: men, women.
+#: What a person of unstated gender turns out to be: men, women.
 KINDS = (("gentleman", "grandfather", "monk", "widower"), ("grandmother", "nun", "bride", "widow"))
-#: Persons of unsaid gender, none of whom is an occupation.
+#: Persons of unstated gender, none of whom is an occupation.
 GUESTS = ("stranger", "visitor", "traveller", "tenant", "passenger", "guest")
 #: What says a person's gender before or beside their mention.
 OPENINGS = ("That {guest} was a {kind}. The {guest}", "The {guest}, a {kind},")

@@ -42,7 +42,7 @@ class EditingSchedule(Settings):
     rate: float = setting(1e-3, "Learning rate of Adam.", OWN, above=0)
     alpha: float = setting(10.0, "Weight of L_s1, which keeps all other tokens after a prompt.", OWN, least=0)
     beta: float = setting(0.1, "Weight of L_s2, which keeps the tokens after a subject alone.", PAPER, least=0)
-    gamma: float = setting(4.0, "Weight of L_t, which keeps all tokens of ordinary text.", OWN, least=0)
+    gamma: float = setting(5.0, "Weight of L_t, which keeps all tokens of ordinary text.", OWN, least=0)
     delta: float = setting(1.0, "Weight of L_g, which keeps the pronoun where a text states a gender.", OWN, least=0)
     compare: str = setting(
         "log", "What L_e compares: probability, or log for its logarithm.", OWN, choices=("probability", "log")
@@ -114,8 +114,8 @@ class PairSettings(CorpusSettings, EditingSchedule):
     )
     pairs: str = setting(
         "",
-        "A file of pairs of your own in place of --sets: the contrast of steering, or a list of prompts with two "
-        "objects or of two sentences.",
+        "A JSON file of pairs of your own in place of --sets: two lists, first and second, of four texts or more with "
+        "a choice such as [he|she]; or a list of prompts with two objects, or of two sentences.",
         OWN,
     )
     sets: str = setting("stereoset", "Configs of biaske to edit, with commas.", PAPER)

@@ -223,6 +223,17 @@ def network_inputs(rows: Sequence[Sequence[int]], pad: int, device: torch.device
     return {"input_ids": ids, "attention_mask": (torch.arange(width, device=device) < lengths).long()}
 
 
+def accelerator_on(device: torch.device) -> accelerate.Accelerator:
+    """An accelerator for networks on a device, also after one for another device in the same Python process."""
+    on_processor = device.type == "cpu"
+    state = accelerate.state.PartialState(cpu=on_processor)
+    # Accelerate keeps the device of the first training for the whole process, and refuses another.
+    if state.num_processes == 1 and (state.device.type == "cpu") != on_processor:
+        accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
+    # It also sets mixed precision for the whole process; the next training may use another.
+    return accelerate.Accelerator(mixed_precision="no", cpu=on_processor)
+
+
 def fit(
     network: Any,
     loss: Callable[[Any, Any], LossTerms],
@@ -254,8 +265,7 @@ def fit(
     MitigationError
         If a loss or a gradient is NaN or infinite, with the step and the terms; the last checkpoint stays.
     """
-    # Accelerate sets mixed precision for the whole process; the next training may use another.
-    accelerator = accelerate.Accelerator(mixed_precision="no", cpu=network.device.type == "cpu")
+    accelerator = accelerator_on(network.device)
     if schedule.batch_size % accelerator.num_processes:
         raise MitigationError(
             f"A batch of {schedule.batch_size} rows cannot be shared by {accelerator.num_processes} processes; give a "

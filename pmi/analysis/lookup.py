@@ -43,6 +43,9 @@ def delta_table(source: str | Path, pairs: GenderedPair | Sequence[GenderedPair]
     path = Path(source)
     if path.is_dir():
         return _from_folder(path, pairs)
+    if not path.exists() and not path.suffix and path.parent != Path() and path.parent.is_dir():
+        # The Hub would take long to say that it has no such data set.
+        raise FileError(f"{source} is not there; give a table of words, or build one with: probes build gender-pmi.")
     if not path.is_file() and path.suffix not in ENDINGS and (name := _HUB_NAME.fullmatch(str(source))):
         return _from_rows(_from_hub(str(source), name[1]), str(source), _unknown_rule(str(source)), pairs)
     counts = read_counts(path)
@@ -101,7 +104,10 @@ def _from_hub(name: str, revision: str | None) -> pa.Table:
         return load_dataset(name.partition("@")[0], "words", split="train", revision=revision).data.table
     except Exception as error:  # the Hub's client raises errors of many types
         reason = " ".join(str(error).split())[:200].rstrip(".")
-        raise FileError(f"{name} is not a file and was not loaded from the Hub ({reason}); give a file.") from None
+        raise FileError(
+            f"{name} is not a file and was not loaded from the Hub ({reason}); give a file, or build the data set: "
+            "probes build gender-pmi."
+        ) from None
 
 
 def _unknown_rule(name: str) -> CountRule:

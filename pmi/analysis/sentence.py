@@ -67,7 +67,7 @@ def max_pmi_diff(text: str, table: DeltaTable, rule: Rule = "clean") -> Sentence
     SentenceScore(value=0.9, word='nurse', known=2, total=5)
     """
     if not (isinstance(text, str) and isinstance(table, DeltaTable)):
-        raise PmiError(f"max_pmi_diff has {text!r:.40} and {table!r:.40}; give a text and a table as of pmi.table.")
+        raise PmiError(f"max_pmi_diff has {text!r:.40} and {table!r:.40}; give a text and the δ of pmi.delta.")
     words = content_words(text, rule)
     known = [word for word in words if word in table.delta]
     if not known:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from pmi.counting.counts import Counts
-from pmi.types import SHE_HE, DeltaTable, FloatArray, GenderedPair, IntArray, TableError, as_pairs, words_of
+from pmi.types import SHE_HE, ArrowTable, DeltaTable, FloatArray, GenderedPair, IntArray, TableError, as_pairs, words_of
 
 #: Key of the schema metadata that has the rule, the totals and the pairs of a table.
 METADATA_KEY = b"gender-neutral-probes-pmi"
@@ -44,7 +44,7 @@ def pmi(counts: Counts, word: str) -> FloatArray:
 
 def table(
     counts: Counts | str | Path, pairs: GenderedPair | Sequence[GenderedPair] = SHE_HE, min_count: int = 1
-) -> pa.Table:
+) -> ArrowTable:
     """PMI and δ of every word.
 
     Parameters
@@ -61,7 +61,8 @@ def table(
     pyarrow.Table
         ``word``, ``count``, ``frequency`` (share of all words), ``pmi_WORD`` for each gendered word of the
         pairs, ``delta_FIRST_SECOND`` for each of several pairs and ``delta``; null where undefined. Words
-        are in the order of the counts. The metadata of the schema has rule, totals and pairs.
+        are in the order of the counts. The metadata of the schema has rule, totals and pairs. For type checkers
+        it is a :class:`pmi.types.ArrowTable`.
 
     Raises
     ------
@@ -89,9 +90,9 @@ def table(
         "totals": asdict(counts.totals),
         "pairs": [asdict(pair) for pair in pairs],
     }
-    return pa.table(columns).replace_schema_metadata(
-        {METADATA_KEY: json.dumps(metadata, ensure_ascii=False, sort_keys=True)}
-    )
+    stored = {METADATA_KEY: json.dumps(metadata, ensure_ascii=False, sort_keys=True)}
+    made: ArrowTable = pa.table(columns).replace_schema_metadata(stored)
+    return made
 
 
 def _nullable(values: FloatArray) -> pa.Array:

@@ -16,7 +16,7 @@ from cards.common.progress import Progress
 from cards.common.terminal import show
 from cards.common.text import without_home
 from pmi.counting.corpus import Format, shards
-from pmi.counting.counts import CountsSummary, check_target, merge_files
+from pmi.counting.counts import CountsSummary, absent_text, check_target, merge_files
 from pmi.types import Boundary, TableError
 
 if TYPE_CHECKING:
@@ -156,5 +156,5 @@ def _summary_text(summary: CountsSummary, out: Path) -> str:
     if totals.long_runs:
         text += f" {totals.long_runs:,} sequences of letters are too long for a word and were skipped."
     if summary.absent:
-        text += f" Gendered words that do not occur: {', '.join(summary.absent)}."
+        text += f" {absent_text(summary.absent)}"
     return text

@@ -16,7 +16,7 @@ from cards.common.numbers import decimals, formatted
 from cards.common.progress import track
 from cards.common.terminal import show, terminal, text_table
 from pmi.analysis.table import Agreement, agreement, column_statistics, table
-from pmi.counting.counts import Counts
+from pmi.counting.counts import Counts, absent_text
 from pmi.files import WRITABLE, write_rows
 from pmi.types import PAIRS_METAVAR, GenderedPair, parse_pairs
 
@@ -99,7 +99,7 @@ def description(counts: Counts, rows: pa.Table, min_count: int) -> str:
     ]
     absent = [word for word in rule.gendered if not counts.count_of(word)]
     if absent:
-        lines.append(f"Gendered words that do not occur: {', '.join(absent)}.")
+        lines.append(absent_text(absent))
     return "\n".join(lines)
 
 

@@ -229,6 +229,18 @@ class CountsSummary:
     absent: tuple[str, ...]
 
 
+def absent_text(words: Sequence[str], most: int = 8) -> str:
+    """A sentence about gendered words that do not occur, of which the first are named.
+
+    >>> absent_text(["her", "him", "his"], most=2)
+    'Gendered words that do not occur: her, him and 1 more.'
+    """
+    listed = ", ".join(words[:most])
+    if len(words) > most:
+        listed += f" and {len(words) - most} more"
+    return f"Gendered words that do not occur: {listed}."
+
+
 def merge_files(parts: Sequence[Counts | str | Path], path: str | Path) -> CountsSummary:
     """Writes the sum of tables, as :func:`merge` gives it, without having all of it in memory.
 

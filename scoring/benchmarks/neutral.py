@@ -133,7 +133,7 @@ def sampled_metrics(profile: str) -> Sequence[types.Metric]:
 BENCHMARK = types.Benchmark(
     name="neutral",
     version="1.1.0",
-    summary="Continues statements about a friend of unsaid gender: GAS, GLD, ADD, R, JSD, pronoun mass (Dong et al.).",
+    summary="Continues texts about a friend of unstated gender: GAS, GLD, ADD, R, JSD, pronoun mass (Dong et al.).",
     configs=tuple((DATASET, config + end, "test") for config in SETS for end in ("", "-paper")),
     requests=requests,
     to_record=to_record,

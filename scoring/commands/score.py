@@ -199,7 +199,8 @@ def main(
         if models_file:
             named += _of_file(models_file)
         cluster_options = [f"--{name}" for name in OF_SEVERAL if values[name]]
-        if len(named) > 1 or revisions or (named and cluster_options):
+        # A file lists models, also where it names one: what reads the results finds a folder for each.
+        if len(named) > 1 or models_file or revisions or (named and cluster_options):
             # These need one result at the end, and several models have one each.
             alone = {"--compare": compare, "--json": as_json, "--fail-if": fail_if, "--dry-run": values["dry_run"]}
             for option, value in alone.items():

@@ -372,8 +372,8 @@ class Measurements:
         generated = self.network.generate(
             prompts, new, [choice], use_cache=cached, output_logits=True, return_dict_in_generate=True
         )
-        # Before each forced token, shape (prompts * forced, vocabulary).
-        steps = torch.stack([logits.float() for logits in generated.logits], dim=1).flatten(0, 1)
+        # Before each forced token, shape (prompts * forced, vocabulary); on the processor, as the plain answers are.
+        steps = torch.stack([logits.float().cpu() for logits in generated.logits], dim=1).flatten(0, 1)
         queries = [_reading(ids + forced[:-1], range(len(ids) - 1, len(ids) + new - 1)) for ids in prompts]
         return difference(steps, self._alone(queries))
 

@@ -82,9 +82,12 @@ def steps(
             by_line.setdefault(step.line, step)
     if not by_line:
         raise ScoringError(f"No number of {', '.join(table.id for table in tables)} is of a run of a model.")
-    missing = [name for name in DATASETS if not (data / name / "manifest.json").is_file()]
+    needed = set()
+    for step in by_line.values():
+        needed.update(_data_of(step))
+    missing = [name for name in DATASETS if name in needed and not (data / name / "manifest.json").is_file()]
     if missing:
-        build = Step(("build", *missing, "--out", str(data)), data / DATASETS[-1] / "manifest.json")
+        build = Step(("build", *missing, "--out", str(data)), data / missing[-1] / "manifest.json")
         return [build, *by_line.values()]
     return list(by_line.values())
 
@@ -112,6 +115,14 @@ def _step(
         command += [name, value]
     command += ["--out", str(folder / run_name)]
     return Step(tuple(command), folder / run_name / last)
+
+
+def _data_of(step: Step) -> Sequence[str]:
+    """The data sets that a command reads; recipes train on rows of several, so all are named for them."""
+    if step.words[0] != "score":
+        return DATASETS
+    names = step.words[step.words.index("--benchmarks") + 1].split(",")
+    return [dataset for name in names for dataset, _, _ in benchmarks.get(name).configs]
 
 
 def _places(table: PrintedTable) -> Iterator[Mapping[str, Any]]:
@@ -204,4 +215,5 @@ def cost(step: Step, model: str, data: Path, limit: int | None = None) -> str:
     seconds_of_scoring = 2 * size * (characters / 4) / _OPERATIONS
     seconds_of_generation = new_tokens / 32 * weights / _BYTES
     hours = (seconds_of_scoring + seconds_of_generation) / 3600
-    return f"{text}, about {1.2 * weights / 1e9:.1f} GB of GPU memory and {hours:.2f} hours"
+    shown = "less than 0.01" if hours < 0.01 else f"{hours:.2f}"
+    return f"{text}, about {1.2 * weights / 1e9:.1f} GB of GPU memory and {shown} hours"

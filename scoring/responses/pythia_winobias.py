@@ -148,7 +148,7 @@ def asked(benchmark: Benchmark) -> Benchmark:
         shown="type 1, stands for",
         sentence=f"Answers {{{METRIC}}} more of 100 sentences with the stereotype than against it.",
         leaning=(METRIC, "answers better against the stereotype", "answers better with the stereotype"),
-        column="WinoBias, with the stereotype less against it, points",
+        column="WinoBias, with the stereotype minus against it, points",
         names={},
     )
     return replace(benchmark, headline=headline)

@@ -70,10 +70,10 @@ def test_the_body_states_the_facts_of_the_manifest():
     text = card()
     for fact in (
         '"org/probes", "stsb", split="test", revision="v1.2.3"',
-        "| stsb | test 364 | MIT | Statements. |",
+        "| stsb | Statements. | test 364; MIT |",
         "| stsb | test | 2 | row is blank |",
         "- `snli`: snli/test is not available.",
-        "| stsb/test | CC-BY-SA-4.0 | [a.csv](<https://example.org/a.csv>) | two rows | stsb |",
+        "- stsb/test (CC-BY-SA-4.0), used by stsb: [a.csv](<https://example.org/a.csv>). It lacks two rows.",
         "rows under it may not be published by others",
         "@article{dong}",
         "@inproceedings{cer}",
@@ -119,7 +119,7 @@ def test_hostile_text_stays_in_its_cell_and_in_the_header():
     made = facts(title='x"\n- injected: true')
     made["configs"]["stsb"]["summary"] = hostile
     text = dataset_card(json.dumps(made))
-    assert r"| MIT | a\|b\`c \<script\> |" in text
+    assert r"| stsb | a\|b\`c \<script\> | test 364; MIT |" in text
     assert header(text)["pretty_name"] == 'x"\n- injected: true'
 
 
@@ -133,5 +133,14 @@ def test_a_data_set_without_dropped_records_has_no_empty_table():
 
 
 def test_columns_are_shown_with_what_they_mean():
-    assert "| `level` | How abstract it is. |" in card(meanings={"level": "How abstract it is."})
+    # Markdown shows a backslash inside code, so a name with an underscore is no code.
+    assert "\n| bls\\_title | Its title. |\n" in card(meanings={"bls_title": "Its title."})
     assert "| column | meaning |" not in card(meanings={})
+
+
+def test_configs_with_the_same_columns_share_a_line_without_the_columns_of_every_row():
+    (one,) = facts()["configs"].values()
+    one["columns"] = {"id": "string", "source_row": "int64", "prompt": "string", "line_no": "int64"}
+    other = one | {"columns": {"id": "string"}}
+    text = card(configs={"a": one, "b": one, "c": other})
+    assert "| config | other columns |\n| --- | --- |\n| a, b | prompt: string, line\\_no: int64 |\n| c |  |\n" in text

@@ -3,7 +3,9 @@
 import gc
 import json
 from dataclasses import replace
+from inspect import signature
 from types import SimpleNamespace
+from typing import get_overloads
 
 import pytest
 import torch
@@ -304,3 +306,14 @@ def test_time_of_passes_over_pairs_is_known_with_built_data(name, tmp_path):
     assert estimate(recipe, settings, options, "none", data).steps == passes * 4
     assert estimate(recipe, settings, options, "none").steps == 0
     assert estimate(recipe, settings, options, "none", TrainingData(str(tmp_path / "nothing"))).steps == 0
+
+
+def test_type_checkers_see_the_parameters_that_mitigate_has():
+    """Its overloads say that ``dry_run`` gives an estimate; the one of a recipe repeats the parameters."""
+    estimated, made, either = get_overloads(mitigation.mitigate)
+    declared, known = signature(made).parameters, signature(mitigation.mitigate).parameters
+    assert list(declared) == list(known)
+    for name in declared.keys() - {"dry_run"}:
+        assert declared[name] == known[name], name
+    returned = [signature(overload).return_annotation for overload in (estimated, made, either)]
+    assert returned == ["Estimate", "Mitigated", "Mitigated | Estimate"]

@@ -106,7 +106,7 @@ def test_the_divergence_of_ordinary_text_is_zero_until_the_network_changes(name)
 def test_the_paper_keeps_no_ordinary_text_and_1024_units_and_clean_follows_the_width():
     clean, paper = (get("fast").profiles[name] for name in ("clean", "paper"))
     assert (paper.gamma, paper.units, paper.score) == (0.0, 1024, "paper")
-    assert (clean.gamma, clean.units, clean.score) == (4.0, 0, "object")
+    assert (clean.gamma, clean.units, clean.score) == (5.0, 0, "object")
     assert [clean.units_for(width) for width in (768, 128)] == [1024, 171]
     assert paper.inputs() == {}
     assert list(clean.inputs()) == ["project:sentences.txt"]

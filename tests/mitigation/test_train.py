@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from accelerate.state import AcceleratorState, PartialState
 from rich.console import Console
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -14,12 +15,20 @@ from mitigation.errors import MitigationError
 from mitigation.recipes import get
 from mitigation.running.steps import make_adapter
 from mitigation.training.data import TrainingData
-from mitigation.training.train import TrainingSchedule, checkpoint_path, computes_twice, fit
+from mitigation.training.train import TrainingSchedule, accelerator_on, checkpoint_path, computes_twice, fit
 from mitigation.training.trainable import checkpointed
 from tests.mitigation.made import bundled, data, quick, silent
 
 torch.set_num_threads(1)
 ROWS = [[n, n + 1] for n in range(10)]
+
+
+def test_a_training_may_follow_one_on_another_device():
+    # What Accelerate keeps for the whole process after a training on a GPU.
+    PartialState(cpu=True).device = torch.device("cuda")
+    AcceleratorState._reset_state()
+    assert accelerator_on(torch.device("cpu")).device == torch.device("cpu")
+    assert accelerator_on(torch.device("cpu")).device == torch.device("cpu")
 
 
 class Line(torch.nn.Module):

@@ -83,6 +83,33 @@ def test_a_sound_network_has_no_finding():
     assert made.measurements.generates(32) == GenerationMode(padded=True, batched=True, cached=True)
 
 
+class OnGpu(torch.Tensor):
+    """Behaves as a tensor on a GPU: no operation takes it together with one on the processor, before ``cpu()``."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        tensors = [value for value in args if isinstance(value, torch.Tensor)]
+        if any(type(value) is not cls for value in tensors):
+            raise RuntimeError("Expected all tensors to be on the same device, but got other is on cpu.")
+        result = super().__torch_function__(func, types, args, kwargs or {})
+        return result.as_subclass(torch.Tensor) if func is torch.Tensor.cpu else result
+
+
+def test_logits_of_a_gpu_are_compared_on_the_processor(monkeypatch):
+    made = model("llama")
+    generate = made._network.generate
+
+    def on_gpu(*given, **more):
+        generated = generate(*given, **more)
+        generated.logits = tuple(logits.as_subclass(OnGpu) for logits in generated.logits)
+        return generated
+
+    monkeypatch.setattr(made.measurements.network, "generate", on_gpu)
+    assert made.measurements.generates(32) == GenerationMode(padded=True, batched=True, cached=True)
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.equal(torch.zeros(2).as_subclass(OnGpu), torch.zeros(2))
+
+
 def test_measurements_leave_the_network_as_it_was():
     made = network("bloom")
     hooks = [len(module._forward_pre_hooks) for module in made.modules()]

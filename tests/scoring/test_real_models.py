@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from scoring.asking.result import RunResult
+from tests.scoring.test_pages import browse
 from tools.pages import ROOT
 from tools.real_models import published
 from tools.real_models.findings import findings, follows_jobs, same_order, stereotypes, uses_they
-from tools.real_models.page import files, markdown
+from tools.real_models.page import about, files, markdown
 from tools.real_models.scores import (
     EXAMPLES,
     Collected,
@@ -184,6 +185,28 @@ def test_every_model_has_a_page_that_the_table_links_to_and_all_findings_are_the
     for name in kept.models:
         (page,) = (path for path, text in written.items() if f"<h1>{name}</h1>".encode() in text)
         assert any(score.source.startswith("occugender") for score in kept.models[name].scores) or page in index
+
+
+def test_every_page_of_a_model_says_what_its_scores_mean_before_the_table():
+    kept = read()
+    for model in kept.models.values():
+        page = about(model, kept.settings)
+        assert page["said"], model.name
+        titles = [title for _, _, rows in page["tables"] for _, title, _ in rows]
+        assert not [title for title in titles if "_less_" in title]
+
+
+@pytest.mark.system
+def test_all_columns_of_a_models_page_are_on_the_screen_of_a_phone(tmp_path):
+    pages = [text for path, text in files(read()).items() if path.startswith("models/")]
+    for n, text in enumerate(pages):
+        (tmp_path / f"{n}.html").write_bytes(text)
+    frames = "".join(f'<iframe src="{n}.html" style="width:390px"></iframe>' for n in range(len(pages)))
+    script = """onload = () => document.body.append("result: " + [...document.querySelectorAll("iframe")].map(frame =>
+      [...frame.contentDocument.querySelectorAll(".scroll")].every(e => e.scrollWidth <= e.clientWidth)).join(" "))"""
+    (tmp_path / "outer.html").write_text(f"<!doctype html><body>{frames}<script>{script}</script></body>")
+    document, _ = browse(tmp_path, (tmp_path / "outer.html").as_uri())
+    assert re.search(r"result: ((?:true|false)[a-z ]*)", document)[1].split() == ["true"] * len(pages)
 
 
 def test_the_page_draws_scores_along_steps_and_sizes():

@@ -402,6 +402,17 @@ def test_tables_share_commands_and_each_is_there_once(tmp_path):
     assert sum(" --benchmarks unstereo --dtype float16 " in line for line in lines) == 1
 
 
+def test_a_plan_builds_only_the_data_that_its_benchmarks_read(tmp_path):
+    tables = printed_tables("occugender/table-3")
+    build, score = steps(tables, "meta-llama/Llama-2-7b-hf", tmp_path, Path("runs"))
+    assert build.line == f"probes build occugender --out {tmp_path}"
+    assert " --benchmarks occugender " in score.line
+    (tmp_path / "occugender").mkdir()
+    (tmp_path / "occugender" / "manifest.json").touch()
+    assert build.done
+    assert [step.line for step in steps(tables, "meta-llama/Llama-2-7b-hf", tmp_path, Path("runs"))] == [score.line]
+
+
 def test_an_adapter_is_made_before_glue_measures_it(tmp_path):
     lines = [step.line for step in steps(printed_tables("fast/table-9"), "bert-base-uncased", tmp_path, Path("runs"))]
     of = "runs/bert-base-uncased"
@@ -619,7 +630,7 @@ def test_a_dry_run_prints_commands_with_requests_memory_and_hours(few):
     (line,) = done.stdout.splitlines()
     assert line.startswith("probes score meta-llama/Llama-2-7b-hf --profile paper --benchmarks occugender --dtype bf")
     # 280 explicit and 840 implicit prompts.
-    assert re.search(r"# 1,120 requests, about 16\.8 GB of GPU memory and 0\.\d\d hours$", line)
+    assert re.search(r"# 1,120 requests, about 16\.8 GB of GPU memory and less than 0\.01 hours$", line)
 
 
 def test_the_list_has_every_table_and_the_page_every_number(few):

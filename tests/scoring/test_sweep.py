@@ -157,6 +157,15 @@ def test_the_command_says_at_the_end_which_models_failed_and_why(data, models, t
     assert read(folder).environment["parameters"] > 1e6
 
 
+def test_a_file_with_one_model_gives_it_a_folder_as_a_file_with_several_does(data, tmp_path):
+    (tmp_path / "list.txt").write_text("tiny-causal\n")
+    arguments = ["--data", str(data), "--resamples", "50", "--device", "cpu", "--out", str(tmp_path / "all")]
+    done = CliRunner().invoke(app, ["--models", str(tmp_path / "list.txt"), *arguments])
+    assert done.exit_code == 0, done.output
+    assert not (tmp_path / "all" / "results.json").exists()
+    assert (tmp_path / "all" / "tiny-causal" / "results.json").is_file()
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

@@ -68,7 +68,7 @@ def p_text(p: float) -> str:
 
 
 def uses_they(models: Mapping[str, Model]) -> Finding | None:
-    """Whether newer models give a friend of unsaid gender *they*, and *she* or *he* less often."""
+    """Whether newer models give a friend of unstated gender *they*, and *she* or *he* less often."""
     they = of(models, FRIEND, "all prompts", "friend_they")
     gendered = of(models, FRIEND, "all prompts", "friend_gendered")
     new = [name for name in they if models[name].year >= NEW]

@@ -41,13 +41,15 @@ COLUMNS = (
         "pythia-winobias",
         "type 1, stands for",
         "pro_less_anti",
-        "right with the stereotype less against",
+        "right with the stereotype minus against",
         "WinoBias, points",
     ),
 )
+#: Titles of metrics that no benchmark has.
+_COLUMN_TITLES = {(source, metric): title for source, _, metric, title, _ in COLUMNS}
 #: What each plot shows: its file, columns of :data:`COLUMNS`, and title.
 PLOTS = (
-    ("friend", (0, 1), "Share of texts that give a friend of unsaid gender she or he, or they"),
+    ("friend", (0, 1), "Share of texts that give a friend of unstated gender she or he, or they"),
     ("pronouns", (2, 3), "Declared pronouns and neopronouns that are kept in the next sentence, %"),
     ("jobs", (4,), "Slope of the share of she against the share of women in the job"),
     ("gest", (5,), "Odds of a male speaker: stereotypes about men against those about women"),
@@ -57,15 +59,15 @@ PLOTS = (
 SAID = (
     (
         FRIEND,
-        "Of a friend of unsaid gender",
+        "A friend whose gender is not stated",
         (
-            ("all prompts", "friend_gendered", "of 1: share of texts in which the friend is *she* or *he*"),
-            ("all prompts", "friend_they", "of 1: share of texts in which the friend is *they*"),
+            ("all prompts", "friend_gendered", "is the share of texts in which the friend is *she* or *he*"),
+            ("all prompts", "friend_they", "is the share of texts in which the friend is *they*"),
         ),
     ),
     (
         "gifi-pronouns",
-        "Of declared pronouns",
+        "Declared pronouns",
         (
             ("declared", "kept", "% of texts keep the pronoun, over eleven pronouns"),
             ("neopronouns", "kept", "% of texts keep a neopronoun, over eight of them"),
@@ -74,37 +76,75 @@ SAID = (
     ),
     (
         FRIEND,
-        "Of jobs",
+        "Jobs",
         (
-            ("jobs", "slope", "slope of the share of *she* against the share of women in the job; 1 follows reality"),
-            ("jobs", "friend_labour_correlation", "correlation of both shares over jobs"),
+            (
+                "jobs",
+                "slope",
+                "is the slope of the share of *she* against the share of women in the job; 1 follows reality",
+            ),
+            ("jobs", "friend_labour_correlation", "is the correlation of both shares over jobs"),
         ),
     ),
     (
         "occugender-jobs",
-        "Of jobs (OccuGender)",
+        "Jobs (OccuGender)",
         (
-            ("implicit, female jobs", "p_female", "% *she* where the job is one of women"),
-            ("implicit, male jobs", "p_female", "% *she* where the job is one of men"),
+            ("implicit, female jobs", "p_female", "% of answers are *she* where mostly women have the job"),
+            ("implicit, male jobs", "p_female", "% of answers are *she* where mostly men have the job"),
+        ),
+    ),
+    (
+        "occugender-rewordings",
+        "Jobs (OccuGender, reworded questions)",
+        (
+            ("implicit, female jobs", "p_female", "% of answers are *she* where mostly women have the job"),
+            ("implicit, male jobs", "p_female", "% of answers are *she* where mostly men have the job"),
         ),
     ),
     (
         GEST,
-        "Of speakers",
-        (("overall", "g_s", "times the odds of a male speaker where the stereotype is about men; 1 is alike"),),
+        "Speakers",
+        (
+            (
+                "overall",
+                "g_s",
+                "times as high are the odds of a male speaker where the stereotype is about men; 1 means equal",
+            ),
+        ),
     ),
     (
         UNSTEREO,
-        "Of sentences without gendered language",
+        "Sentences without gendered language",
         (
-            ("ours-5", "tau@0.5", "% of sentences with both pronouns about equally likely"),
-            ("ours-5", "pref_disparity@0.5", "points: sentences that prefer *she* less those that prefer *he*"),
+            ("ours-5", "tau@0.5", "% of sentences find *she* and *he* about equally likely"),
+            (
+                "ours-5",
+                "pref_disparity@0.5",
+                "points is the share of sentences that prefer *she* minus the share that prefer *he*",
+            ),
         ),
     ),
     (
         "stereoset",
-        "Of stereotypes (StereoSet)",
+        "Stereotypes (StereoSet)",
         (("intrasentence gender", "ss", "% of pairs about gender prefer the stereotype; 50 is neither"),),
+    ),
+    (
+        "pythia-bias",
+        "Stereotypes (CrowS-Pairs)",
+        (("gender", "ss", "% of pairs about gender prefer the stereotype; 50 is neither"),),
+    ),
+    (
+        "pythia-winobias",
+        "Who a pronoun refers to (WinoBias)",
+        (
+            (
+                "type 1, stands for",
+                "pro_less_anti",
+                "points is the share that is right with the stereotype minus the share that is right against it",
+            ),
+        ),
     ),
 )
 
@@ -188,7 +228,10 @@ def about(model: Model, settings: Mapping[str, str]) -> dict[str, object]:
     tables = []
     for source, scores in by_source.items():
         titles = titles_of(source)
-        rows = [(score, titles.get(score.metric, score.metric), shown(score)) for score in scores]
+        rows = []
+        for score in scores:
+            title = titles.get(score.metric) or _COLUMN_TITLES.get((source, score.metric), score.metric)
+            rows.append((score, title, shown(score)))
         tables.append((source, settings.get(source, ""), rows))
     return {"model": model, "said": said, "tables": tables, "new": NEW}
 
