@@ -77,7 +77,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], list[inspect.Parameter]]] = {
 
 
 class RecipeGroup(NearestGroup):
-    """One command per registered recipe, those of ``--include`` among them, and those of :mod:`mitigation.commands`."""
+    """One command per registered recipe, those of ``--include`` among them, and :data:`COMMANDS`."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of all recipes and other commands."""
