@@ -13,14 +13,14 @@ from builders.dataset import BuildError
 from builders.generation import pipelines
 from builders.generation.pipeline import REPLAY_OPTIONS, Pipeline
 from builders.generation.responses import ChatError
-from builders.generation.run import RunOptions, generate
+from builders.generation.session import GenerationOptions, generate
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
 from cards.common.options import HelpCommand, ended, group, parameters, start, with_options
 from cards.common.progress import Progress
 
 
 def _command(name: str) -> Callable[..., None]:
-    """The command of a pipeline: its options are the fields of its settings and of :class:`RunOptions`."""
+    """The command of a pipeline: its options are the fields of its settings and of :class:`GenerationOptions`."""
     pipeline = pipelines.get(name)
 
     def command(**values: Any) -> None:
@@ -39,9 +39,9 @@ def _command(name: str) -> Callable[..., None]:
                 # Required options became optional for --replay, so without it what is missing is named here.
                 if p.default is p.empty and values[p.name] is None:
                     raise ChatError(f"--{p.name.replace('_', '-')} is missing; give it, or --replay.")
-            run_options = RunOptions(**{option.name: values[option.name] for option in fields(RunOptions)})
+            common = {option.name: values[option.name] for option in fields(GenerationOptions)}
             settings = pipeline.settings(**{option.name: values[option.name] for option in fields(pipeline.settings)})
-            generate(name, run_options, settings, console, errors)
+            generate(name, GenerationOptions(**common), settings, console, errors)
 
     options = _parameters(pipeline)
     if pipeline.replays:
@@ -61,7 +61,7 @@ def _command(name: str) -> Callable[..., None]:
 
 def _parameters(pipeline: Pipeline) -> list[inspect.Parameter]:
     """The options of a pipeline without ``--replay``."""
-    return parameters(pipeline.settings) + parameters(RunOptions)
+    return parameters(pipeline.settings) + parameters(GenerationOptions)
 
 
 def _replay(name: str, pipeline: Pipeline, replay: str, values: dict[str, Any], console: Console) -> None:

@@ -17,8 +17,8 @@ from cards.common.files import put_all
 from cards.common.options import single, start
 from cards.common.text import CardError, refuse_secrets, slug
 from cards.formats.evaluation import Result, ResultSource, eval_files, published_results
+from cards.formats.results_card import with_card
 from cards.hub import check_model
-from cards.results_card import with_card
 
 #: How many results, and how many remarks, are shown.
 SHOWN = 10

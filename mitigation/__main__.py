@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
+from cards.common import terminal
 from cards.common.options import NearestGroup, UsageError, command_of, ended, parameters, start
 from mitigation import recipes
 from mitigation.ability.tasks import GlueSettings
 from mitigation.api import Options, built, mitigated
-from mitigation.commands import glue, merge, table
-from mitigation.recipe import Recipe, setting_options
-from scoring.inference.load_options import ModelName
-from scoring.types import ScoringError
+from mitigation.commands import glue, table
+from mitigation.recipe import Console, Recipe, ScoringError, setting_options
+from scoring.inference.load_options import Device, Dtype, ModelName, Revision
 
 
 def command(recipe: Recipe) -> Any:
@@ -47,11 +46,30 @@ def command(recipe: Recipe) -> Any:
     return command_of(call, list(parameters(Options)) + setting_options(recipe.profiles), recipe.name)
 
 
+def merge(
+    model: ModelName,
+    adapter: Annotated[str, typer.Argument(metavar="ADAPTER", help="An adapter that was made for this model.")],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the whole model.")],
+    revision: Revision = None,
+    dtype: Dtype = "auto",
+    device: Device = None,
+) -> None:
+    """Writes a whole model that equals MODEL with ADAPTER, for plain transformers, servers and probes score."""
+    from mitigation.adapters import merging  # with it comes torch
+
+    console, errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
+    with ended(errors, ScoringError):
+        merged = merging.merge(model, adapter, out=out, revision=revision, dtype=dtype, device=device)
+        terminal.show(console, merged.changes)
+        compared = f"its logits differ by at most {merged.difference:.1e} from those of the adapted one"
+        terminal.show(console, [f"The model is {out}; {compared}, over {merging.COMPARED} statements."])
+
+
 _SHARED = [parameter for parameter in parameters(Options) if parameter.name in table.SHARED]
 #: Commands that are no recipes, with the options of their settings.
 COMMANDS: dict[str, tuple[Callable[..., None], list[inspect.Parameter]]] = {
     "glue": (glue.main, setting_options({"": GlueSettings()}, "Settings of the fine-tuning")),
-    "merge": (merge.main, []),
+    "merge": (merge, []),
     # One command under two names: for a page of several recipes, and for the domains of one.
     "methods": (table.main, _SHARED),
     "table": (table.main, _SHARED),
@@ -59,7 +77,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], list[inspect.Parameter]]] = {
 
 
 class RecipeGroup(NearestGroup):
-    """One command per registered recipe, those of ``--include`` among them, and those of :mod:`mitigation.commands`."""
+    """One command per registered recipe, those of ``--include`` among them, and :data:`COMMANDS`."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of all recipes and other commands."""

@@ -16,11 +16,8 @@ from cards.common import draw, terminal
 from cards.common.options import checked, filled, in_python, visible_console
 from cards.common.text import split_list
 from mitigation import recipes
-from mitigation.errors import MitigationError
-from mitigation.recipe import Recipe, resolve_settings
-from mitigation.training.data import TrainingData
+from mitigation.recipe import Adapter, Change, MitigationError, Model, Recipe, TrainingData, resolve_settings
 from scoring import DATA
-from scoring.adapters.facts import Adapter, Change
 from scoring.inference.engines import name_of
 from scoring.inference.engines.loaded import check_loaded, engine_of, unchanged
 from scoring.inference.load_options import MODEL, AllowPickle, Device, Dtype, LoadOptions, Revision, TrustRemoteCode
@@ -33,7 +30,6 @@ if TYPE_CHECKING:
 
     from mitigation.running.estimate import Estimate
     from mitigation.running.evaluate import Evaluation
-    from scoring.inference.model import Model
 
 
 #: Options that several commands have.
@@ -261,11 +257,11 @@ def mitigated(
         estimated = estimate(recipe, settings_of_run, how, options.quantize, rows)
         terminal.show(console, estimated.lines)
         return estimated
-    from mitigation.running import run  # with it comes torch
+    from mitigation.running import steps  # with it comes torch
 
     # Data that is not there is refused now, and not after the training.
     evaluation = planned_evaluation(recipe, options, rows) if options.evaluate else None
-    return run.make_and_evaluate(
+    return steps.make_and_evaluate(
         recipe, settings_of_run, how, rows, out, evaluation, console, errors, quantize=options.quantize, loaded=loaded
     )
 

@@ -13,25 +13,21 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from builders import datasets
 from builders.dataset import BuildError
 from builders.parsers import read
 from builders.sources.catalogue import catalogue
 from builders.text.embedded import PROJECT
-from cards import adapter_card
-from cards.common import options, terminal
-from cards.common.text import CardError, refuse_secrets
-from cards.hub import HubModel, add_files, explained, model_digest
+from cards import adapter_card, hub
+from cards.common import options, terminal, text
 from mitigation import recipes
 from mitigation.__main__ import Include
 from mitigation.adapters import write
-from mitigation.errors import MitigationError
+from mitigation.recipe import Console, MitigationError, ScoringError
 from mitigation.texts.corpora import OWN
 from scoring.adapters import attach, facts
 from scoring.inference.load_options import BUNDLED
-from scoring.types import ScoringError
 
 CARD = "README.md"
 #: A commit of the Hub, and the SHA-256 of a model in a folder: the two forms of a base model's revision.
@@ -58,7 +54,7 @@ def publication(
     ------
     AdapterError, MitigationError
         If the folder is not a complete adapter, or its base model has no name on the Hub.
-    CardError
+    text.CardError
         If a licence or a citation is missing, or a file holds an access token.
     """
     from mitigation.methods.comparison import first_bias, titles_of_metrics
@@ -99,7 +95,7 @@ def publication(
         recipe, known_citations = recipes.get(adapter.recipe), catalogue().citations
         citations = {key: known_citations[key] for key in recipe.cite}
         citations |= recipe.citations
-        text = adapter_card.adapter_card(
+        card = adapter_card.adapter_card(
             facts.json_of(copy / facts.FACTS),
             repository,
             licence,
@@ -112,14 +108,14 @@ def publication(
             to_remove=first_bias(renamed),
             titles=titles_of_metrics(),
         )
-        (copy / CARD).write_text(text, encoding="utf-8")
+        (copy / CARD).write_text(card, encoding="utf-8")
         files = {path.name: path.read_bytes() for path in sorted(copy.iterdir())}
     # Weights and pictures are not text, and chance gives them strings that look like tokens.
     texts = {}
     for name, content in files.items():
         if not name.endswith((".safetensors", ".png")):
             texts[name] = content
-    refuse_secrets(texts)
+    text.refuse_secrets(texts)
     return files
 
 
@@ -133,7 +129,7 @@ def check_base(folder: Path, base: str, api: Any) -> None:
     """
     adapter = facts.read(folder)
     # A revision that is a commit of the Hub is compared when the adapter is loaded.
-    if _DIGEST.fullmatch(adapter.revision) and model_digest(HubModel(base, api)) != adapter.revision:
+    if _DIGEST.fullmatch(adapter.revision) and hub.model_digest(hub.HubModel(base, api)) != adapter.revision:
         raise MitigationError(
             f"--base is {base}, whose configuration or weights are not those of {adapter.base}, from which the adapter "
             f"{folder} was made; give the name of that model on the Hub."
@@ -162,7 +158,7 @@ def training_data(
 
     Raises
     ------
-    CardError
+    text.CardError
         For data that is no config of its data set, and for the user's own without a licence or a citation.
     """
     listed = catalogue()
@@ -175,7 +171,7 @@ def training_data(
             licence, citations = "Apache-2.0", {PROJECT: listed.citations[PROJECT]}
         elif colon and kind != "source":
             if not corpus_licence or not corpus_citation.lstrip().startswith("@"):
-                raise CardError(
+                raise text.CardError(
                     f"The adapter learnt from {rest} ({kind}), and this project knows neither its licence nor a "
                     "citation; give them with --corpus-licence and --corpus-citation (a file with a BibTeX entry)."
                 )
@@ -193,7 +189,7 @@ def training_data(
                 if candidate.name == config_name:
                     config = candidate
             if config is None:
-                raise CardError(f"The adapter learnt from {name}, which is no config of {dataset}; make it again.")
+                raise text.CardError(f"The adapter learnt from {name}, which is no config of {dataset}; make it again.")
             keys, licences = set(config.cite), {config.licence}
             for source_name in config.sources:
                 source = listed.sources[source_name]
@@ -234,7 +230,7 @@ def main(
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HFValidationError
 
-    with explained(errors, ScoringError, BuildError, CardError, HFValidationError):
+    with hub.explained(errors, ScoringError, BuildError, text.CardError, HFValidationError):
         # Read first, so that a wrong path is refused before the card is made.
         citation = read.text(corpus_citation) if corpus_citation else ""
         files = publication(folder, check_repository(repo), licence, base, corpus_licence, citation)
@@ -251,7 +247,7 @@ def main(
             return
         if base:
             check_base(folder, base, HfApi())
-        address = add_files(HfApi(), repo, files, "Publish the adapter", kind="model", private=private)
+        address = hub.add_files(HfApi(), repo, files, "Publish the adapter", kind="model", private=private)
         terminal.show(console, [f"Published: {address}"])
 
 

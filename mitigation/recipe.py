@@ -12,23 +12,44 @@ from operator import ge, gt, le, lt
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
 
-# The types of what a recipe is given and gives, which are imported under their own names, are taken from here by the
-# files of recipes.
-from rich.console import Console as Console
+from rich.console import Console
 from typer import Option
 
 from cards.common.text import did_you_mean
-from mitigation.errors import MitigationError as MitigationError
+from mitigation.errors import MitigationError
 from mitigation.summaries import DECLARED, SHARED, recipe_of
-from mitigation.training.data import TrainingData as TrainingData
-from scoring.adapters.facts import Adapter as Adapter
-from scoring.adapters.facts import Change, Numbers
+from mitigation.training.data import TrainingData
+from scoring.adapters.facts import Adapter, Change, Numbers
+from scoring.types import ScoringError
 
 if TYPE_CHECKING:
-    from scoring.inference.model import Model as Model  # without loading torch
+    from scoring.inference.model import Model  # without loading torch
 else:
     Model = object
 
+# Other modules of the package import these from here: what a recipe is given and gives, and its errors.
+__all__ = [
+    "WITHOUT_EFFECT",
+    "Adapter",
+    "Change",
+    "Console",
+    "Job",
+    "Memory",
+    "MitigationError",
+    "Model",
+    "Numbers",
+    "Recipe",
+    "ScoringError",
+    "Settings",
+    "TrainingData",
+    "declared",
+    "defaults",
+    "read_settings",
+    "resolve_settings",
+    "setting",
+    "setting_options",
+    "trains_all_weights",
+]
 T = TypeVar("T")
 
 

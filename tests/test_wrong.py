@@ -117,7 +117,7 @@ mitigate table fast tiny-causal --domains age -> 1 The domain is 'age'
 mitigate glue -> 2 Missing argument 'MODEL'
 mitigate glue tiny-causal -> 2 Missing option '--out'
 mitigate glue tiny-causal --out x --tasks nothing -> 1 'nothing' is no task of GLUE
-mitigate glue tiny-causal --out x --seeds 0 -> 1 The setting seeds is 0; give a value in its range.
+mitigate glue tiny-causal --out x --seeds 0 -> 1 The setting seeds is 0
 mitigate glue tiny-causal --out x --tasks "" -> 1 There is no task
 publish -> 2 Missing argument 'DIR'
 publish nowhere --repo org/name --dry-run -> 1 nowhere/mitigation.json cannot be read

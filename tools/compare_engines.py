@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from builders.generation.run import RunOptions, opened
+from builders.generation.session import GenerationOptions, opened
 from cards.common.files import put
 from scoring import benchmarks
 from scoring.asking import run
@@ -99,7 +99,7 @@ def sampled(url: str, some: Sequence[run.Part], folder: Path) -> Measured:
     }.items():
         own = [part for part in some if part.benchmark.name == name]
         how = "tiny", sampling, Settings(resamples=2), prompts.get("plain")
-        options = RunOptions("tiny", folder / name, url, concurrency=64)
+        options = GenerationOptions("tiny", folder / name, url, concurrency=64)
         with opened(options, Console(stderr=True)) as client:
             answers = chat_api.ask(client, own, *how)
         results |= metrics(chat_api.result(answers, own, *how).report.estimates)

@@ -29,19 +29,16 @@ import numpy as np
 import torch
 import transformers
 from peft.tuners.tuners_utils import BaseTunerLayer
-from rich.console import Console
 
 from cards.common import answer_key, stored, terminal, text
 from mitigation.ability.tasks import Example, GlueSettings, TaskData, scores
 from mitigation.adapters.temporary import whole_network
-from mitigation.errors import MitigationError
 from mitigation.projections.states import reading_map
+from mitigation.recipe import Console, MitigationError, Model
 from mitigation.training.train import progress_bar
-from scoring.adapters.attach import attach, without_remarks
+from scoring.adapters import attach
 from scoring.adapters.facts import PROMPT, Change, Numbers, digests, is_whole_model
-from scoring.inference import checkpoint
-from scoring.inference.load_options import BUNDLED, LoadOptions
-from scoring.inference.model import Model
+from scoring.inference import checkpoint, load_options
 from scoring.statistics.intervals import student
 
 #: The benchmark and the metric of the changes, and the group of the mean over the tasks.
@@ -104,7 +101,7 @@ class Classifiers:
         For an adapter that does not fit the model.
     """
 
-    def __init__(self, options: LoadOptions, adapter: Path | None = None) -> None:
+    def __init__(self, options: load_options.LoadOptions, adapter: Path | None = None) -> None:
         if adapter and (adapter / PROMPT).is_file():
             raise MitigationError(
                 f"{adapter} is a prompt, and GLUE fine-tunes weights, which a prompt does not change; its GLUE is that "
@@ -135,7 +132,7 @@ class Classifiers:
             return
         # Its name is needed below to distinguish a projection from a change of the head.
         reader = _reading_map(model)  # before a layer is inserted
-        adapted = attach(model.network, adapter, base=model.name, revision=model.revision, content=model.content)
+        adapted = attach.attach(model.network, adapter, base=model.name, revision=model.revision, content=model.content)
         network = adapted.get_base_model()
         changed = [name for name, module in network.named_modules() if isinstance(module, BaseTunerLayer)]
         if any(name.startswith(f"{network.base_model_prefix}.") for name in changed):
@@ -146,7 +143,7 @@ class Classifiers:
 
     def make(self, classes: int, seed: int) -> Any:
         """The network with a new head of ``classes`` outputs; the same seed gives the same head."""
-        options, name = self.options, str(BUNDLED.get(self.options.model, self.options.model))
+        options, name = self.options, str(load_options.BUNDLED.get(self.options.model, self.options.model))
         code = {"trust_remote_code": options.trust_remote_code}
         folder = checkpoint.fetched(name, options.revision, None)
         kind = "regression" if classes == 1 else "single_label_classification"
@@ -154,7 +151,7 @@ class Classifiers:
         # The new head is drawn when the network is made.
         transformers.set_seed(seed)
         try:
-            with without_remarks():
+            with attach.without_remarks():
                 network = auto.from_pretrained(
                     folder,
                     num_labels=classes,

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
-from mitigation.errors import MitigationError
-from mitigation.recipe import Settings, setting
+from mitigation.recipe import MitigationError, Settings, setting
 from scoring.types import Floats
 
 #: The name of GLUE on the Hub.

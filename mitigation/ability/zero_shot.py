@@ -4,8 +4,6 @@ The harness asks the network and computes the metrics. It needs the package lm-e
 project.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,19 +11,15 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import BeforeValidator, TypeAdapter
 
 from cards.common import answer_key, files
 from cards.common.stored import Stored, number
-from mitigation.errors import MitigationError
-from scoring.adapters.facts import Change, Numbers
+from mitigation.recipe import Change, MitigationError, Model, Numbers
 from scoring.types import Floats
-
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
 
 #: The benchmark of the changes; the group is the task, and the metric that of the harness.
 BENCHMARK = "lm-eval"

@@ -30,11 +30,8 @@ from builders.parsers import read
 from builders.text.embedded import DATA
 from mitigation.adapters.write import MERGED, check_target, save_whole, write
 from mitigation.errors import MitigationError
-from scoring.adapters import facts
-from scoring.adapters.attach import attach, peft_config, quiet, without_remarks
-from scoring.inference import checkpoint
-from scoring.inference.load_options import Dtype, LoadOptions
-from scoring.inference.measurements import difference, tolerance
+from scoring.adapters import attach, facts
+from scoring.inference import checkpoint, load_options, measurements
 
 #: The slope of a stamp's units, a power of two: products with it are exact.
 STEEPNESS = 2.0**20
@@ -62,7 +59,7 @@ def merge(
     *,
     out: str | Path,
     revision: str | None = None,
-    dtype: Dtype = "auto",
+    dtype: load_options.Dtype = "auto",
     device: str | None = None,
 ) -> Merged:
     """Writes a whole model that equals a model with an adapter of this project.
@@ -94,16 +91,16 @@ def merge(
     if facts.CONFIG not in card.files:
         what = "a whole model" if facts.is_whole_model(folder) else "a prompt"
         raise MitigationError(f"{adapter} is {what}, so there is nothing to merge; give it to probes score as it is.")
-    loaded = LoadOptions(str(model), revision=revision, dtype=dtype, device=device).load()
+    loaded = load_options.LoadOptions(str(model), revision=revision, dtype=dtype, device=device).load()
     wanted, numbers, place, kind = loaded.dtype, loaded.network.dtype, loaded.device, loaded.kind
     tokenizer = loaded.tokens.tokenizer
-    adapted = attach(loaded.network, folder, base=loaded.name, revision=loaded.revision, content=loaded.content)
+    adapted = attach.attach(loaded.network, folder, base=loaded.name, revision=loaded.revision, content=loaded.content)
     del loaded  # its weights, once they are written
     # Before merging, because merging changes the network in place.
     expected = logits(adapted, tokenizer)
-    settings = peft_config(folder)
+    settings = attach.peft_config(folder)
     stamped = hasattr(settings, "units")
-    with quiet():
+    with attach.quiet():
         if stamped:
             network, state, changes = with_units(adapted, settings)
         else:
@@ -117,7 +114,7 @@ def merge(
         again = checkpoint.network(written, str(out), kind, dtype=numbers, use_safetensors=True).to(place).eval()
         merged = logits(again, tokenizer)
         apart = float((merged - expected).abs().max())
-        if not difference(merged, expected) <= tolerance(numbers):
+        if not measurements.difference(merged, expected) <= measurements.tolerance(numbers):
             raise MitigationError(
                 f"The logits of the merged model differ from those of {model} with {adapter} by up to {apart:.2g}, "
                 f"more than rounding in {wanted} explains, so its architecture ({type(again).__name__}) is not known "
@@ -316,7 +313,7 @@ def shapes(network: Any, changed: Mapping[str, Any] | None = None) -> _Shapes:
     try:
         for option, value in (changed or {}).items():
             setattr(config, option, value)
-        with torch.device("meta"), without_remarks():
+        with torch.device("meta"), attach.without_remarks():
             return {name: tuple(weight.shape) for name, weight in type(network)(config).state_dict().items()}
     except Exception:  # whatever the code of a model raises for an impossible configuration
         return {}

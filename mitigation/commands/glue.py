@@ -4,29 +4,21 @@
 measurement goes on, and every adapter that is measured in the folder is compared with the same runs of the model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from cards.common import answer_key, stored, terminal, text
-from cards.common.files import RECORD, locked, put_all, refuse_foreign
+from cards.common import answer_key, files, stored, terminal, text
 from cards.common.options import ended
 from mitigation.ability.tasks import GlueSettings, load
 from mitigation.api import built
-from mitigation.errors import MitigationError
+from mitigation.recipe import Console, MitigationError, Model, ScoringError
 from scoring.adapters.facts import FACTS, Change, digests, read
 from scoring.inference.load_options import Device, LoadOptions, ModelName, Revision
 from scoring.options import Limit
-from scoring.types import ScoringError
-
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
 
 #: The tasks by default: those of the smaller ones that are classifications, from pinned files.
 TASKS = "cola,mrpc,rte,wnli"
@@ -68,10 +60,10 @@ def main(
                     "There is no adapter whose facts could be written; give --adapter, or leave out --record."
                 )
             read(adapter)  # an adapter without facts is refused before the fine-tuning
-        with locked(out, MitigationError):
+        with files.locked(out, MitigationError):
             # The folder may have the results of several adapters, which share the runs of the model.
             name = f"glue-{adapter.resolve().name}.json" if adapter else "glue.json"
-            refuse_foreign(out / RECORD, [out / name], MitigationError)
+            files.refuse_foreign(out / files.RECORD, [out / name], MitigationError)
             content, changes = measure(
                 options,
                 adapter,
@@ -83,7 +75,7 @@ def main(
                 text.split_list(lm_eval),
                 lm_eval_path,
             )
-            put_all(out, {name: stored.document(content)}, MitigationError)
+            files.put_all(out, {name: stored.document(content)}, MitigationError)
         for line in _lines(content):
             terminal.show(console, [line])
         if changes:
@@ -135,10 +127,10 @@ def measure(
     if harness_tasks:  # first, because it takes less time to fail
         model = options.load()
 
-        def zero_shot_of(asked: Model, name: str, files: Mapping[str, str]) -> dict[str, zero_shot.HarnessResult]:
+        def zero_shot_of(asked: Model, name: str, contents: Mapping[str, str]) -> dict[str, zero_shot.HarnessResult]:
             """The results of a model, from its file in the folder or from the harness."""
             # The key is of the unchanged model and of the files of the adapter.
-            key = zero_shot.run_key(model, harness_tasks, limit, include, files)
+            key = zero_shot.run_key(model, harness_tasks, limit, include, contents)
             path = out / "runs" / name / f"lm-eval-{answer_key.key_digest(key)[:8]}.json"
             results = zero_shot.stored(path, key)
             if results is None:
@@ -204,7 +196,7 @@ def add_to_methods(
 
     The runs are in ``glue`` in the folder. What GLUE cannot measure, such as a prompt, is named and left as it is.
     """
-    with locked(folder / "glue", MitigationError):
+    with files.locked(folder / "glue", MitigationError):
         for adapter in sorted(path.parent for path in folder.glob(f"*/{FACTS}")):
             try:
                 _, changes = measure(options, adapter, tasks, GlueSettings(), folder / "glue", errors, limit)

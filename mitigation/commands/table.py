@@ -23,18 +23,15 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from builders.dataset import BuildError
-from cards.common import files, numbers, terminal
+from cards.common import files, numbers, terminal, text
 from cards.common.options import ended
-from cards.common.text import split_list
 from mitigation import recipes
 from mitigation.ability.tasks import named
 from mitigation.api import Options, planned_evaluation
 from mitigation.commands.glue import add_to_methods
-from mitigation.errors import MitigationError
 from mitigation.methods import comparison
-from mitigation.recipe import Recipe, read_settings, resolve_settings
+from mitigation.recipe import MitigationError, Model, Recipe, TrainingData, read_settings, resolve_settings
 from mitigation.running.quantization import choose_quantization
-from mitigation.training.data import TrainingData
 from scoring.adapters.facts import FACTS, read
 from scoring.inference.load_options import LoadOptions
 from scoring.types import ScoringError
@@ -43,7 +40,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from mitigation.running.evaluate import Evaluation
-    from scoring.inference.model import Model
 
 
 #: The options of recipes that this command has too.
@@ -101,7 +97,7 @@ def main(
         recipe, model = recipe_and_model(names)
         if out is None:
             out = Path("tables") / f"{recipe or 'methods'}-{Path(model).name}"
-        named(split_list(glue))  # a wrong name is refused before anything is made
+        named(text.split_list(glue))  # a wrong name is refused before anything is made
         chosen = [recipes.get(name) for name in names_of_recipes(recipe, methods)]
         domains_of_methods = checked_domains(domains, recipe)
         config_of_recipe = read_config(config, recipe)
@@ -128,7 +124,7 @@ def main(
                     if not complete and sweep and name == f"fast-{domains_of_methods[0]}":
                         break  # the sweep needs the block that this run locates
         if glue:
-            add_to_methods(out, options, split_list(glue), evaluation.limit, errors)
+            add_to_methods(out, options, text.split_list(glue), evaluation.limit, errors)
         if sweep:
             name = f"fast-{domains_of_methods[0]}"
             write_sweep(out, model, name, reasons.get(name, ""))
@@ -164,7 +160,7 @@ def names_of_recipes(recipe: str, methods: str) -> Sequence[str]:
         return [recipe]
     if methods == "all":
         return recipes.names()
-    return split_list(methods)
+    return text.split_list(methods)
 
 
 def checked_domains(domains: str, recipe: str) -> list[str]:
@@ -175,7 +171,7 @@ def checked_domains(domains: str, recipe: str) -> list[str]:
     MitigationError
         With the first that is no domain.
     """
-    chosen = split_list(domains)
+    chosen = text.split_list(domains)
     for name in chosen:
         if name not in comparison.DOMAINS:
             raise MitigationError(f"The domain is {name!r}; give some of {', '.join(comparison.DOMAINS)}.")
@@ -240,18 +236,18 @@ class TableMaker:
 
         The reason of a failure is shown and kept among the reasons.
         """
-        from mitigation.running import run  # with it comes torch
+        from mitigation.running import steps  # with it comes torch
 
         try:
             settings = settings_of(recipe, self.profile, config, corpus, **changed)
-            if run.finished(recipe, settings, self.loaded, self.rows, self.out / name):
+            if steps.finished(recipe, settings, self.loaded, self.rows, self.out / name):
                 return True
             self.reasons.pop(name, None)
             shared: Model | None = self.loaded
             if choose_quantization(recipe, "auto", self.device)[0]:
                 # Weights in 4 bits are of the recipes that want them; the others share the loaded model.
                 shared = None
-            run.make_and_evaluate(
+            steps.make_and_evaluate(
                 recipe,
                 settings,
                 self.options,
@@ -401,11 +397,11 @@ def planned_columns(recipe: Recipe, options: Options, data: TrainingData) -> Cal
     return evaluation
 
 
-def how_measured(evaluation: Evaluation, limit: int | None, text: Path | None) -> dict[str, Any]:
+def how_measured(evaluation: Evaluation, limit: int | None, file: Path | None) -> dict[str, Any]:
     """What has to be the same for all methods of a folder, for :func:`mitigation.methods.comparison.check_same`."""
     # The texts are compared by their content, because a file may change under its name.
     digest = hashlib.sha256("\n".join(evaluation.texts).encode()).hexdigest()
-    name = text.name if text else "neutral statements"
+    name = file.name if file else "neutral statements"
     versions = {}
     for part in evaluation.parts:
         for loaded in part.splits:

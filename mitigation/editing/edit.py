@@ -5,10 +5,9 @@ section 3. L_e makes the scores of the biased and the unbiased sentence of a pai
 all other tokens after a prompt, L_s2 keeps the distribution after the subject alone. The same loop makes one edit,
 thousands, or more on top of an earlier stamp.
 
-L_s1 and L_s2 see edited prompts and subjects only, so nothing in them keeps other text. This project adds L_t: the
-divergence KL(unchanged || edited) at every token of some ordinary texts, in nats a token. A masked model has to be
-asked with a mask: each text has :data:`PARTS` versions. Each version masks another part of the tokens, so after as many
-passes each token was asked once. L_g keeps the pronoun where a text states a gender (:mod:`mitigation.editing.stated`).
+L_s1 and L_s2 see edited prompts and subjects only, so nothing in them keeps other text. This project adds two terms
+(:mod:`mitigation.editing.kept`): L_t, the divergence KL(unchanged || edited) at every token of some ordinary texts, in
+nats a token, and L_g, which keeps the pronoun where a text states a gender.
 
 The paper makes one pass over the pairs and trains each batch to its end. Then the gaps of earlier pairs drift
 while later ones are trained, and all may end on one side of zero. Several passes train all pairs together,
@@ -17,28 +16,21 @@ unless L_s1 and L_s2 pull to one side. Their weights therefore fall from pass to
 Example with 2 passes: rate 0.1, alpha 40 in the first pass; rate 0.05, alpha 10 in the second.
 """
 
-from __future__ import annotations
-
-import copy
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from rich.console import Console
 
 from cards.common.progress import track
+from mitigation.editing.kept import NO_TEXT, NOTHING, Kept, KeptText
 from mitigation.editing.pairs import EditPair, Place
 from mitigation.editing.settings import EditingSchedule
 from mitigation.editing.stamped import StampedNetwork
-from mitigation.editing.stated import NO_SENTENCES, StatedBatch, StatedGender
-from mitigation.errors import MitigationError
+from mitigation.recipe import Console
 from mitigation.training import train
-from scoring.inference.model import Model
 from scoring.inference.tokens import Query
 
 #: Seconds between checkpoints within one of several passes.
@@ -47,80 +39,6 @@ CHECKPOINT_SECONDS = 30
 PrefixedPair = Sequence[EditPair]
 #: Pairs that are measured together.
 MEASURED = 64
-#: The parts of a text for a masked model, so that one masks about 15 % of it.
-PARTS = 7
-#: The most tokens of a text; the rest is cut.
-LONGEST = 128
-
-
-class OrdinaryText:
-    """Queries for all tokens of ordinary texts, in a new order in every pass over them.
-
-    Parameters
-    ----------
-    texts:
-        The texts; each is cut after :data:`LONGEST` tokens or at the model's window.
-    seed:
-        Of the order, and of the parts that are masked.
-
-    Raises
-    ------
-    MitigationError
-        If no text has a token.
-    """
-
-    def __init__(self, model: Model, texts: Sequence[str], seed: int) -> None:
-        tokens = model.tokens
-        self.kind, self.seed, self.mask = tokens.kind, seed, tokens.tokenizer.mask_token_id
-        # A causal model reads each text after the start token, a masked one between the tokens around a text.
-        if tokens.kind == "causal":
-            before, after = tokens.start, []
-        else:
-            before, after = tokens.prefix, tokens.suffix
-        self.around = len(before), len(after)
-        longest = min(LONGEST, tokens.window or LONGEST) - sum(self.around)
-        self.rows = []
-        for encoding in tokens.encode(list(texts)):
-            ids = encoding.ids[:longest]
-            if ids:
-                self.rows.append((*before, *ids, *after))
-        if not self.rows:
-            raise MitigationError("The ordinary text has no line with a token; give other text, or --gamma 0.")
-
-    def batch(self, step: int, size: int) -> list[Query]:
-        """The queries of a step over ``size`` texts, or all where there are fewer; a step depends on its number."""
-        count, size = len(self.rows), min(size, len(self.rows))
-        queries = []
-        for position in range(step * size, (step + 1) * size):
-            passed, place = divmod(position, count)
-            number = int(np.random.default_rng([self.seed, passed]).permutation(count)[place])
-            query = self._query(number, passed)
-            if query.at:
-                queries.append(query)
-        return queries
-
-    def halves(self) -> tuple[OrdinaryText, OrdinaryText]:
-        """Two of these, of which each has every second text."""
-        both = copy.copy(self), copy.copy(self)
-        for start, half in enumerate(both):
-            half.rows = self.rows[start::2]
-        return both
-
-    def _query(self, number: int, passed: int) -> Query:
-        """The query for all tokens of a text after those before them, or for a masked part of its tokens."""
-        ids = self.rows[number]
-        before, after = self.around
-        end = len(ids) - after
-        if self.kind == "causal":
-            # A token is predicted at the position before it.
-            return Query(ids, tuple(range(before - 1, end - 1)), ids[before:end])
-        # The same order in every pass, so that the parts of a text do not overlap.
-        order = np.random.default_rng([self.seed, number]).permutation(end - before)
-        part = sorted(before + int(place) for place in order[passed % PARTS :: PARTS])
-        hidden = list(ids)
-        for place in part:
-            hidden[place] = self.mask
-        return Query(tuple(hidden), tuple(part), tuple(ids[place] for place in part))
 
 
 def pair_gap(biased: torch.Tensor, unbiased: torch.Tensor, compare: str) -> torch.Tensor:
@@ -153,40 +71,6 @@ def kl_divergence(base: torch.Tensor, edited: torch.Tensor, without: torch.Tenso
         base = base.scatter(1, without, -1e4).log_softmax(1)
         edited = edited.scatter(1, without, -1e4).log_softmax(1)
     return (base.exp() * (base - edited)).sum(1)
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """What a step keeps besides its pairs: queries of ordinary text, and of pronouns whose gender is stated."""
-
-    ordinary: Sequence[Query] = ()
-    stated: StatedBatch = NO_SENTENCES
-
-
-NOTHING = Kept()
-
-
-@dataclass(frozen=True, slots=True)
-class KeptText:
-    """Where a training takes what it keeps from; None for none."""
-
-    ordinary: OrdinaryText | None = None
-    stated: StatedGender | None = None
-
-    def batch(self, step: int, size: int) -> Kept:
-        """What a step keeps, ``size`` texts of each."""
-        ordinary = self.ordinary.batch(step, size) if self.ordinary else ()
-        stated = self.stated.batch(step, size) if self.stated else NO_SENTENCES
-        return Kept(ordinary, stated)
-
-    def halves(self) -> tuple[KeptText, KeptText]:
-        """Two of these, of which each has every second text."""
-        ordinary = self.ordinary.halves() if self.ordinary else (None, None)
-        stated = self.stated.halves() if self.stated else (None, None)
-        return KeptText(ordinary[0], stated[0]), KeptText(ordinary[1], stated[1])
-
-
-NO_TEXT = KeptText()
 
 
 class PairBatch:

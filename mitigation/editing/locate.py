@@ -23,15 +23,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from rich.console import Console
 
 from builders.text.wording import BLANK
 from cards.common.progress import track
-from mitigation.editing import POSITIONS
-from mitigation.editing.pairs import subject_of, whole_word
-from mitigation.errors import MitigationError
+from mitigation.editing import POSITIONS, pairs
+from mitigation.recipe import Console, MitigationError, Model
 from scoring.adapters.feed_forward import feed_forwards
-from scoring.inference.model import Model
 from scoring.inference.tokens import Query, Tokens
 from scoring.types import Floats, Option, Request, Row, ScoringError
 
@@ -96,16 +93,16 @@ def traces(rows: Sequence[Row], kind: str, seed: int = 42) -> list[Trace]:
     generator = np.random.default_rng(seed)
     by_domain: dict[str, set[str]] = {}
     for row in rows:
-        by_domain.setdefault(row["domain"], set()).add(subject_of(row))
+        by_domain.setdefault(row["domain"], set()).add(pairs.subject_of(row))
     # Sorted, so that the draw does not depend on the order of a set.
     names = {domain: sorted(subjects) for domain, subjects in by_domain.items()}
     traced = []
     for row in rows:
-        name = subject_of(row)
+        name = pairs.subject_of(row)
         others = [other for other in names[row["domain"]] if other.lower() != name.lower()]
         before, after = row["prompt"].split(BLANK)
-        place_before = whole_word(before, name)
-        place_after = whole_word(after, name)
+        place_before = pairs.whole_word(before, name)
+        place_after = pairs.whole_word(after, name)
         if others and place_before:
             start, end = place_before
             text = f"{before[:start]}{{}}{before[end:]}{BLANK}{after}"

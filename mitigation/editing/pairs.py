@@ -14,8 +14,7 @@ from typing import NamedTuple, TypeVar
 import torch
 
 from builders.text.wording import BLANK, LABELS
-from mitigation.errors import MitigationError
-from mitigation.training.data import TrainingData
+from mitigation.recipe import MitigationError, TrainingData
 from scoring.benchmarks import _triplets, stereoset
 from scoring.inference.tokens import Query, Tokens
 from scoring.inputs.tables import DataMissing

@@ -17,26 +17,21 @@ from typing import Any
 
 import numpy as np
 import torch
-from rich.console import Console
 
 from builders.parsers.triplets import filled
 from builders.text.wording import BLANK
-from cards.common import files, terminal
-from cards.common.text import split_list
+from cards.common import files, terminal, text
 from mitigation.editing import PAIRS, SIDES, pairs
-from mitigation.editing.edit import MEASURED, Kept, KeptText, OrdinaryText, PairBatch, edit, mean_terms
+from mitigation.editing.edit import MEASURED, PairBatch, edit, mean_terms
+from mitigation.editing.kept import Kept, KeptText, OrdinaryText, StatedGender, leans
 from mitigation.editing.pairs import WORDINGS, EditPair, Place, each_possible
 from mitigation.editing.settings import OPENINGS, PairSettings
 from mitigation.editing.stamped import StampedNetwork
-from mitigation.editing.stated import StatedGender, leans
-from mitigation.errors import MitigationError
-from mitigation.recipe import Job
+from mitigation.recipe import Change, Console, Job, MitigationError, Model
 from mitigation.running import evaluate, plots
 from mitigation.texts.pairs_file import read_pairs
 from mitigation.training.train import LossCurve, checkpoint_path
-from scoring.adapters.facts import Change
 from scoring.inference.generation import Decoding
-from scoring.inference.model import Model
 from scoring.metrics import knowledge, sums
 from scoring.statistics import stats
 from scoring.types import Floats, Group, Metric, Request, Row, Table
@@ -113,8 +108,8 @@ def rewordings(row: Row) -> list[Row]:
         return []
     if config == "weat":
         rows: list[Row] = []
-        for text in WEAT:
-            sentence = text.format(row["subject"], BLANK)
+        for wording in WEAT:
+            sentence = wording.format(row["subject"], BLANK)
             rows.append({**row, **filled(sentence, row["object_biased"], row["object_unbiased"])})
         return rows
     return [reworded(row, frame) for frame in FRAMES]
@@ -251,7 +246,7 @@ class EditingSession:
         if settings.pairs:
             rows = read_pairs(settings.pairs)
         else:
-            every = pairs.pair_rows(job.data, split_list(settings.sets), settings.split, settings.domain)
+            every = pairs.pair_rows(job.data, text.split_list(settings.sets), settings.split, settings.domain)
             rows, _ = pairs.split_wordings(every)
         possible, self.left_out = pairs.each_possible(rows, self._pair)
         if not possible:

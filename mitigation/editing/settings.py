@@ -1,27 +1,31 @@
 """The settings that all recipes with biased pairs share, which are listed without torch."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
 from cards.common.text import split_list
-from mitigation.recipe import Settings, defaults, setting
+from mitigation.recipe import ScoringError, Settings, TrainingData, defaults, setting
 from mitigation.texts import corpora, pairs_file
 from mitigation.training.settings import CorpusSettings
-from scoring.types import ScoringError
-
-if TYPE_CHECKING:
-    from mitigation.training.data import TrainingData
 
 PAPER, OPEN, OWN = "Chen et al. 2024", "not in the paper", "this project"
 #: Prefixes for a masked model, which cannot generate any.
 OPENINGS = tuple((Path(__file__).parents[1] / "data" / "openings.txt").read_text(encoding="utf-8").splitlines())
+
+
+def order_of_pass(seed: int, passed: int, count: int) -> list[int]:
+    """The numbers below ``count`` in the order of a pass, which depends on the seed and the number of the pass.
+
+    >>> sorted(order_of_pass(42, 3, 4)), order_of_pass(42, 3, 4) == order_of_pass(42, 3, 4)
+    ([0, 1, 2, 3], True)
+    """
+    order: list[int] = np.random.default_rng([seed, passed]).permutation(count).tolist()
+    return order
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ class EditingSchedule(Settings):
         # The paper trains the pairs in the order of the file.
         order: Sequence[int] = range(count)
         if self.passes > 1:
-            order = np.random.default_rng([self.seed, passed]).permutation(count).tolist()
+            order = order_of_pass(self.seed, passed, count)
         return list(order[batch * self.batch : (batch + 1) * self.batch])
 
     def at_step(self, step: int, count: int) -> Self:

@@ -16,8 +16,7 @@ import torch
 from mitigation.editing.pairs import EditPair, Place, mean_scores
 from mitigation.training.train import network_inputs
 from scoring.adapters.feed_forward import blocks
-from scoring.inference.measurements import difference, tolerance
-from scoring.inference.tokens import Kind, Query
+from scoring.inference import measurements, tokens
 
 #: The most tokens that are computed together, by device.
 TOKENS = {"cpu": 2**11, "cuda": 2**15}
@@ -59,7 +58,7 @@ class StampedNetwork:
         The profile of the benchmark whose scores are computed.
     """
 
-    def __init__(self, network: Any, layer: int | None, kind: Kind, pad: int, profile: str = "clean") -> None:
+    def __init__(self, network: Any, layer: int | None, kind: tokens.Kind, pad: int, profile: str = "clean") -> None:
         self.network, self.kind, self.pad, self.profile = network.eval(), kind, pad, profile
         self.bare = network.get_base_model()
         # None where the class does not say which module is the head; then the whole network runs.
@@ -87,14 +86,14 @@ class StampedNetwork:
 
     def scores(self, pairs: Sequence[EditPair]) -> torch.Tensor:
         """The scores of the benchmark for both sentences of pairs [2, pairs]."""
-        queries: list[Query] = []
+        queries: list[tokens.Query] = []
         for side in self.sides(pairs):
             queries += side
         answers = self.answers(queries, ())
         return self.pair_scores(pairs, answers.logprobs)
 
     @staticmethod
-    def sides(pairs: Sequence[EditPair]) -> list[tuple[Query, ...]]:
+    def sides(pairs: Sequence[EditPair]) -> list[tuple[tokens.Query, ...]]:
         """The queries of all biased sentences, and then of all unbiased ones."""
         return [pair.biased for pair in pairs] + [pair.unbiased for pair in pairs]
 
@@ -108,7 +107,7 @@ class StampedNetwork:
         number = torch.repeat_interleave(torch.arange(len(sizes)), sizes).to(logprobs.device)
         return mean_scores(logprobs, number, len(sizes), self.profile, self.kind).view(2, -1)
 
-    def answers(self, queries: Sequence[Query], places: Sequence[Place]) -> Answers:
+    def answers(self, queries: Sequence[tokens.Query], places: Sequence[Place]) -> Answers:
         """The answers of queries, and the distributions at some of their places, with gradients.
 
         Equal positions are computed once: in a causal model those after the same tokens, else in the same sequence.
@@ -117,11 +116,11 @@ class StampedNetwork:
         reads: list[Read] = []
         answer: list[int] = []
         starts: list[int] = []
-        tokens: list[int] = []
+        token_ids: list[int] = []
         for query in queries:
             # A place names a query and one of its answers; in the list of all answers those of a query are in a row.
             starts.append(len(answer))
-            tokens += query.want
+            token_ids += query.want
             for at in query.at:
                 # A causal answer depends on what is before it, a masked one on the whole sentence.
                 key = query.ids[: at + 1] if self.kind == "causal" else (query.ids, at)
@@ -134,7 +133,7 @@ class StampedNetwork:
         distinct = sorted(set(wanted))
         logs, base = self._distributions(reads, distinct)
         row = {number: n for n, number in enumerate(distinct)}
-        want = torch.tensor(tokens, device=logs.device)
+        want = torch.tensor(token_ids, device=logs.device)
         chosen = torch.tensor([row[number] for number in wanted], dtype=torch.long, device=logs.device)
         return Answers(logs[answer, want], logs[wanted], base[chosen])
 
@@ -196,7 +195,9 @@ class StampedNetwork:
             self.entering.clear()
             self.leaving.clear()
             self.kept = 0
-        return whole.shape == parts.shape and difference(parts, whole) <= tolerance(self.bare.dtype)
+        return whole.shape == parts.shape and measurements.difference(parts, whole) <= measurements.tolerance(
+            self.bare.dtype
+        )
 
     def _whole(self, rows: Sequence[Ids], reads: Sequence[Read], compared: Sequence[Read]) -> torch.Tensor:
         """Logits at positions with the stamp, and then without it, from the whole network."""

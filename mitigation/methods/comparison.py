@@ -15,9 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from cards.common import files, stored, verdict
-from cards.common.numbers import decimals, interval, with_interval
-from cards.common.sentences import say
+from cards.common import files, numbers, sentences, stored, verdict
 from mitigation.editing import PAIRS
 from mitigation.errors import MitigationError
 from scoring import benchmarks
@@ -121,7 +119,8 @@ def to_remove(name: str, before: Numbers, ideal: float) -> str:
     if verdict.standing(before, ideal) in ("above", "below"):
         sentence = "remove.shown"
     distance = f"{abs(before[0] - ideal):.2f}"
-    return say(sentence, distance=distance, of=name, score=with_interval(before, ".2f"), ideal=f"{ideal:g}")
+    score = numbers.with_interval(before, ".2f")
+    return sentences.say(sentence, distance=distance, of=name, score=score, ideal=f"{ideal:g}")
 
 
 def first_bias(adapter: Adapter) -> str:
@@ -369,7 +368,7 @@ def mean_change(changes: Sequence[Change]) -> Change:
     )
 
 
-def over_seeds(numbers: Sequence[Numbers]) -> Numbers:
+def over_seeds(intervals: Sequence[Numbers]) -> Numbers:
     """The mean over seeds and its interval: that of the seeds and that of the examples, added as variances.
 
     The seeds are a sample of all seeds, with Student's t; the examples are the same for every seed, so their part is
@@ -378,12 +377,12 @@ def over_seeds(numbers: Sequence[Numbers]) -> Numbers:
     >>> [round(end, 2) for end in over_seeds([(1.0, 0.0, 2.0), (3.0, 2.0, 4.0), (2.0, 1.0, 3.0)])]
     [2.0, -0.68, 4.68]
     """
-    values = [value for value, _, _ in numbers]
+    values = [value for value, _, _ in intervals]
     mean = fmean(values)
     of_seeds = student(len(values) - 1) * stdev(values) / math.sqrt(len(values))
     # The seeds vary and so do the texts: both half-widths, as of independent errors, are added in squares.
-    below = mean - fmean(low for _, low, _ in numbers)
-    above = fmean(high for _, _, high in numbers) - mean
+    below = mean - fmean(low for _, low, _ in intervals)
+    above = fmean(high for _, _, high in intervals) - mean
     return mean, mean - math.hypot(of_seeds, below), mean + math.hypot(of_seeds, above)
 
 
@@ -482,7 +481,7 @@ class DomainTable:
         others = self.measured[~self.measured.own_pairs.astype(bool)].drop_duplicates("column")
         scores = {}
         for row in records(others):
-            scores[row.column] = "100.00" if row.column == "DS" else decimals(row.before, 2, missing="")
+            scores[row.column] = "100.00" if row.column == "DS" else numbers.decimals(row.before, 2, missing="")
         return scores
 
     @property
@@ -497,7 +496,7 @@ class DomainTable:
     def conclusion(self) -> list[str]:
         """Which methods bring the score of bias nearer to its ideal value and at what cost; "None" if none does."""
         ideal = f"{COLUMNS[self.bias].ideal or 0.0:g}"
-        sentences: list[str] = []
+        lines: list[str] = []
         further: list[str] = []
         judged = 0
         for columns in self.cells().values():
@@ -506,7 +505,7 @@ class DomainTable:
                 continue
             judged += 1
             if row.verdict == "nearer":
-                sentence = say(
+                sentence = sentences.say(
                     "methods.nearer",
                     method=row.method,
                     bias=self.bias,
@@ -516,22 +515,22 @@ class DomainTable:
                     ability=row.ability,
                     cost=self.cost[row.method],
                 )
-                sentences.append(sentence)
+                lines.append(sentence)
             elif row.verdict == "further":
                 further.append(f"{row.method} ({change_text(row)})")
-        if not sentences:
+        if not lines:
             name = "methods.none.one" if judged == 1 else "methods.none"
             of_model = f" (unchanged model: {self.base[self.bias]})" if self.bias in self.base else ""
-            sentences.append(say(name, count=judged, unchanged=of_model, bias=self.bias, ideal=ideal))
+            lines.append(sentences.say(name, count=judged, unchanged=of_model, bias=self.bias, ideal=ideal))
         if further:
-            sentences.append(say("methods.further", methods=", ".join(further)))
+            lines.append(sentences.say("methods.further", methods=", ".join(further)))
         # A method may help another score than that of its table; only where ability is kept is that worth a sentence.
         others = self.measured[(self.measured.verdict == "nearer") & (self.measured.column != self.bias)]
         methods = others[others.ability == "kept"].groupby("column", sort=False).method.agg(list)
         if len(methods):
             scores = "; ".join(f"{column} ({', '.join(names)})" for column, names in methods.items())
-            sentences.append(say("methods.others", scores=scores))
-        return sentences
+            lines.append(sentences.say("methods.others", scores=scores))
+        return lines
 
 
 def tables_of(frame: pd.DataFrame, methods: Sequence[Method]) -> list[DomainTable]:
@@ -572,8 +571,8 @@ def records(frame: pd.DataFrame) -> list[Any]:
 def change_text(row: Any) -> str:
     """The difference of a change with its interval; of an agreement, which has none, the interval of the score."""
     if math.isnan(row.low):
-        return interval(row.after_low, row.after_high, "{:.2f}".format)
-    return with_interval((row.difference, row.low, row.high), "+.2f")
+        return numbers.interval(row.after_low, row.after_high, "{:.2f}".format)
+    return numbers.with_interval((row.difference, row.low, row.high), "+.2f")
 
 
 def verdict_text(row: Any) -> str:

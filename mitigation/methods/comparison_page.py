@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 
-from cards.common import files, numbers
-from cards.common.text import templates
+from cards.common import files, numbers, text
 from mitigation.errors import MitigationError
 from mitigation.methods import comparison
 from scoring.adapters.facts import SCHEMA, Adapter, Numbers
@@ -73,7 +72,8 @@ def not_run(table: comparison.DomainTable) -> list[str]:
 
 def markdown(model: str, tables: Sequence[comparison.DomainTable]) -> str:
     """The text of ``methods.md``: the conclusion and all scores of each domain."""
-    return templates(_TEMPLATES).get_template("methods.md.j2").render(model=model, tables=tables, shown=_markdown_cell)
+    page = text.templates(_TEMPLATES).get_template("methods.md.j2")
+    return page.render(model=model, tables=tables, shown=_markdown_cell)
 
 
 def _markdown_cell(row: Any) -> str:
@@ -162,10 +162,10 @@ def _name_corners(axes: Axes) -> None:
     """Writes what each corner of the plot means; places are shares of the axes."""
     for x, words, side in ((0, "nearer", "left"), (1, "further", "right")):
         for y, also, end in ((0, "less able", "bottom"), (1, "more able", "top")):
-            text = axes.text(
+            label = axes.text(
                 0.005 + 0.99 * x, 0.01 + 0.98 * y, f"{words}, {also}", transform=axes.transAxes, color=draw.SOFT
             )
-            text.set(ha=side, va=end, style="italic", bbox=_BEHIND_TEXT)
+            label.set(ha=side, va=end, style="italic", bbox=_BEHIND_TEXT)
 
 
 def _name_dots(axes: Axes, dots: Sequence[Dot]) -> None:

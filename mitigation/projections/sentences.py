@@ -1,21 +1,42 @@
-"""The sentences that a projection is fitted on: classes of sentences, and sentences with a word replaced.
+"""The sentences that a projection is fitted on, and their settings: classes, and sentences with a word replaced.
 
 ``published`` functions draw the same sentences as bias-bench (Meade et al., 2022) does from the same lines, as far as
 sentences are split alike.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Self
 
-from mitigation.errors import MitigationError
-from mitigation.texts.attribute_words import WORD, AttributeWords, Swapper, replaced
-from mitigation.texts.corpora import sentences
+from mitigation.recipe import MitigationError, setting
+from mitigation.texts import attribute_words, corpora
+from mitigation.training.settings import CODE, CorpusSettings, WordSettings
 
 #: Shorter sentences are left out, in words.
 SHORTEST = 5
+#: The least sentences of a class, and the least sentences with a listed word.
+LEAST = 20
+
+
+@dataclass(frozen=True)
+class SentenceSettings(CorpusSettings, WordSettings):
+    """Which sentences with listed words a recipe reads."""
+
+    sentences: int = setting(
+        10_000, "Sentences of a class, or with a listed word; 0 for all of the latter.", CODE, least=0
+    )
+    most_tokens: int = setting(512, "Tokens after which a sentence is cut.", CODE, above=0)
+    seed: int = setting(0, "Of the order of lines, the clipping and the split into parts.", CODE)
+
+
+@dataclass(frozen=True)
+class ProjectionSettings(SentenceSettings):
+    """Which text a projection is fitted on."""
+
+    published: bool = setting(
+        True, "Read sentences as bias-bench does: clipped, lower-case, words between spaces.", CODE
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +46,7 @@ class Classes:
     names: tuple[str, ...]
     sentences: tuple[tuple[str, ...], ...]
 
-    def check(self, least: int) -> Classes:
+    def check(self, least: int) -> Self:
         """These classes, if each has at least so many sentences.
 
         Raises
@@ -42,7 +63,7 @@ class Classes:
         return self
 
 
-def published_classes(lines: Iterable[str], words: AttributeWords, most: int, seed: int) -> Classes:
+def published_classes(lines: Iterable[str], words: attribute_words.AttributeWords, most: int, seed: int) -> Classes:
     """At most ``most`` sentences of each class, clipped and lower-case, as INLP in bias-bench reads them.
 
     A sentence with words of one class only belongs to that class, one without any to the neutral class. A
@@ -89,10 +110,10 @@ def _shuffled_sentences(lines: Iterable[str], draw: random.Random) -> Iterator[s
     ordered = list(lines)
     draw.shuffle(ordered)
     for line in ordered:
-        yield from sentences(line)
+        yield from corpora.sentences(line)
 
 
-def classes(lines: Iterable[str], words: AttributeWords, most: int, seed: int) -> Classes:
+def classes(lines: Iterable[str], words: attribute_words.AttributeWords, most: int, seed: int) -> Classes:
     """At most ``most`` different whole sentences about one group of people each, in a random order of lines.
 
     A class is a place in the groups of words. Case and punctuation do not hide a listed word.
@@ -125,30 +146,30 @@ def word_set(sentence: str) -> set[str]:
     ['hall', 'her', 'her.', 'met', 'mr', 'mr.']
     """
     words = set()
-    for match in WORD.findall(sentence):
+    for match in attribute_words.WORD.findall(sentence):
         word = match.lower()
         words.add(word)
         words.add(word.removesuffix("."))
     return words
 
 
-def published_tuples(lines: Iterable[str], words: AttributeWords, most: int) -> list[tuple[str, ...]]:
+def published_tuples(lines: Iterable[str], words: attribute_words.AttributeWords, most: int) -> list[tuple[str, ...]]:
     """Lower-case sentences with each word of a group in one place, as SentenceDebias in bias-bench reads them.
 
     A sentence is used once for each listed word in it. ``most`` 0 is all of them.
     """
     with_each_word: list[tuple[str, ...]] = []
     for line in lines:
-        for sentence in sentences(line.lower()):
-            with_each_word += replaced(sentence.strip(), words)
+        for sentence in corpora.sentences(line.lower()):
+            with_each_word += attribute_words.replaced(sentence.strip(), words)
             if most and len(with_each_word) >= most:
                 return with_each_word[:most]
     return with_each_word
 
 
-def tuples(lines: Iterable[str], words: AttributeWords, most: int, seed: int) -> list[tuple[str, ...]]:
+def tuples(lines: Iterable[str], words: attribute_words.AttributeWords, most: int, seed: int) -> list[tuple[str, ...]]:
     """Different sentences, each with all listed words replaced at the same time; ``most`` 0 is all of them."""
-    swapper, others = Swapper(words), len(words.groups[0]) - 1
+    swapper, others = attribute_words.Swapper(words), len(words.groups[0]) - 1
     tuples_by_sentence: dict[str, tuple[str, ...]] = {}
     for sentence in _shuffled_sentences(lines, random.Random(seed)):
         # Turn k replaces each word by the k-th other one of its group.

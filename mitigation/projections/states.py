@@ -1,4 +1,4 @@
-"""The last hidden state of a network: the map that reads it, and its mean over the tokens of a sentence."""
+"""Hidden states of a network: the map that reads the last one, means over sentences, and how these differ."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -9,10 +9,9 @@ import numpy as np
 import torch
 from transformers.pytorch_utils import Conv1D
 
-from mitigation.errors import MitigationError
+from mitigation.recipe import MitigationError, Model
 from mitigation.training.train import network_inputs
 from scoring.adapters.attach import without_remarks
-from scoring.inference.model import Model
 from scoring.types import Floats
 
 
@@ -254,3 +253,50 @@ def mean_states(model: Model, texts: Sequence[str], most_tokens: int, batch: int
         for number, mean in zip(numbers, means, strict=True):
             states[number] = mean
     return np.array(states)
+
+
+def predicting_difference(
+    model: Model, kinds: Sequence[Sequence[Sequence[str]]], block: str, most_tokens: int
+) -> Floats:
+    """The mean state that predicts the word in the second kind of texts less that in the first [width].
+
+    It is read at a block's output, or last where ``block`` is empty.
+    """
+    # Each kind has its own number of words, so means are subtracted and not pairs.
+    first = predicting_states(model, kinds[0], most_tokens, block).mean(0)
+    second = predicting_states(model, kinds[1], most_tokens, block).mean(0)
+    return np.asarray(second - first, np.float64)
+
+
+def difference(model: Model, pairs: Sequence[Sequence[str]], block: str, most_tokens: int) -> Floats:
+    """The mean over pairs of the second sentence's state less the first one's [width], at a block's output or last.
+
+    Raises
+    ------
+    MitigationError
+        If it is zero or not a number.
+    """
+    first = mean_states(model, [pair[0] for pair in pairs], most_tokens, block=block)
+    second = mean_states(model, [pair[1] for pair in pairs], most_tokens, block=block)
+    # Pairs differ in the listed words alone, so all else cancels.
+    direction: Floats = (second - first).mean(0)
+    if not np.linalg.norm(direction) > 0:
+        raise MitigationError(
+            f"The states of both groups have the same mean at {block} of {model.name}, so there is no direction; "
+            "choose another block."
+        )
+    return direction
+
+
+def spread_along(model: Model, blocks: Sequence[str], direction: Any) -> float:
+    """By how much two texts of the same length differ along a direction at the outputs of blocks, at most."""
+    first = probe_ids(model)
+    # The second text has other tokens, half a vocabulary away.
+    size = model.network.config.get_text_config().vocab_size
+    bare = model.network.get_base_model() if hasattr(model.network, "get_base_model") else model.network
+    rows = torch.cat([first, (first + size // 2) % size])
+    with torch.inference_mode():
+        inputs = {"input_ids": rows, "attention_mask": torch.ones_like(rows)}
+        outputs = torch.stack([output.double() for output in outputs_of(bare, blocks, inputs)])
+    along = outputs @ direction.to(outputs)  # [blocks, 2, tokens]
+    return float((along[:, 0] - along[:, 1]).abs().max())

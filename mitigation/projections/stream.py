@@ -4,33 +4,29 @@ The direction is the difference of means over pairs of sentences that differ onl
 of a block. Held-out pairs say what a change does: by how much the model prefers one group, and at which loss.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from mitigation.errors import MitigationError
-from mitigation.projections import fit, sentences
-from mitigation.recipe import setting
+from mitigation.projections import sentences
+from mitigation.recipe import MitigationError, Model, setting
 from mitigation.texts.pairs_file import CHOICE, FEWEST, read_contrast
 from mitigation.training.settings import CODE, OPEN
 from scoring.adapters.attach import without_remarks
-from scoring.types import Floats, Option, Request
+from scoring.types import Option, Request
 
-if TYPE_CHECKING:
-    from scoring.inference.model import Model
-
+#: The share of the pairs that a direction is fitted on, as in the code of bias-bench; the rest is held out.
+FITTED = 0.49
 #: The first and the second word of a group of the list: a sentence with one, and with the other.
 Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class StreamSettings(fit.SentenceSettings):
+class StreamSettings(sentences.SentenceSettings):
     """Which text the direction is from, and where it is read."""
 
     sentences: int = setting(10_000, "Sentences with a listed word.", CODE, above=0)
@@ -88,14 +84,14 @@ def text_pairs(model: Model, settings: StreamSettings) -> tuple[list[Pair], list
         elif about_second and not about_first:
             written[1].append((swapped, original))
     count = min(len(written[0]), len(written[1]))
-    if count < fit.LEAST:
+    if count < sentences.LEAST:
         raise MitigationError(
             f"The corpus has {len(written[0])} sentences with words of the first group alone and {len(written[1])} "
-            f"with words of the second, and at least {fit.LEAST} of each are needed; give a larger corpus."
+            f"with words of the second, and at least {sentences.LEAST} of each are needed; give a larger corpus."
         )
     # Alternating, so that every part of the list has as many sentences about each group.
     pairs = _alternating(written[0], written[1])
-    fitted = 2 * round(fit.FITTED * count)
+    fitted = 2 * round(FITTED * count)
     return pairs[:fitted], pairs[fitted:][: settings.held]
 
 
@@ -152,19 +148,6 @@ def _both_texts(text: str) -> Pair:
     return before + first + after, before + second + after
 
 
-def predicting_difference(model: Model, kinds: Sequence[Sequence[Pair]], block: str, most_tokens: int) -> Floats:
-    """The mean state that predicts the word in the second kind of texts less that in the first [width].
-
-    It is read at a block's output, or last where ``block`` is empty.
-    """
-    from mitigation.projections.states import predicting_states
-
-    # Each kind has its own number of words, so means are subtracted and not pairs.
-    first = predicting_states(model, kinds[0], most_tokens, block).mean(0)
-    second = predicting_states(model, kinds[1], most_tokens, block).mean(0)
-    return np.asarray(second - first, np.float64)
-
-
 def block_names(model: Model, number: int) -> tuple[list[str], int]:
     """The names of all blocks, and the number of the chosen one; -1 is the middle one.
 
@@ -184,28 +167,6 @@ def block_names(model: Model, number: int) -> tuple[list[str], int]:
     if number == -1:
         number = len(names) // 2
     return names, number
-
-
-def difference(model: Model, pairs: Sequence[Pair], block: str, most_tokens: int) -> Floats:
-    """The mean over pairs of the second sentence's state less the first one's [width], at a block's output or last.
-
-    Raises
-    ------
-    MitigationError
-        If it is zero or not a number.
-    """
-    from mitigation.projections.states import mean_states
-
-    first = mean_states(model, [pair[0] for pair in pairs], most_tokens, block=block)
-    second = mean_states(model, [pair[1] for pair in pairs], most_tokens, block=block)
-    # Pairs differ in the listed words alone, so all else cancels.
-    direction: Floats = (second - first).mean(0)
-    if not np.linalg.norm(direction) > 0:
-        raise MitigationError(
-            f"The states of both groups have the same mean at {block} of {model.name}, so there is no direction; "
-            "choose another block."
-        )
-    return direction
 
 
 def preference(model: Model, pairs: Sequence[Pair]) -> Preference:
@@ -228,21 +189,3 @@ def shifted(module: Any, vector: Any) -> AbstractContextManager[Any]:
     """Adds a vector [width] to the output of a module inside the block."""
     hook: AbstractContextManager[Any] = module.register_forward_hook(lambda _, __, output: output + vector.to(output))
     return hook
-
-
-def spread_along(model: Model, blocks: Sequence[str], direction: Any) -> float:
-    """By how much two texts of the same length differ along a direction at the outputs of blocks, at most."""
-    import torch
-
-    from mitigation.projections.states import outputs_of, probe_ids
-
-    first = probe_ids(model)
-    # The second text has other tokens, half a vocabulary away.
-    size = model.network.config.get_text_config().vocab_size
-    bare = model.network.get_base_model() if hasattr(model.network, "get_base_model") else model.network
-    rows = torch.cat([first, (first + size // 2) % size])
-    with torch.inference_mode():
-        inputs = {"input_ids": rows, "attention_mask": torch.ones_like(rows)}
-        outputs = torch.stack([output.double() for output in outputs_of(bare, blocks, inputs)])
-    along = outputs @ direction.to(outputs)  # [blocks, 2, tokens]
-    return float((along[:, 0] - along[:, 1]).abs().max())

@@ -10,8 +10,7 @@ adds it. See :class:`cards.common.registry.Registry`.
 """
 
 from cards.common.registry import Registry
-from mitigation.errors import MitigationError
-from mitigation.recipe import Recipe
+from mitigation.recipe import MitigationError, Recipe
 
 REGISTRY = Registry((__name__, __path__), "RECIPE", Recipe, "recipe", MitigationError)
 names, get, include = REGISTRY.names, REGISTRY.get, REGISTRY.include

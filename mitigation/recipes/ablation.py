@@ -6,19 +6,9 @@ into the residual stream becomes (I - d dᵀ) W. That is a LoRA of rank one with
 it. Biases of maps and embeddings of positions stay: what they write along d is the same for every text.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
 from cards.common.terminal import show
 from mitigation.projections import stream
 from mitigation.recipe import Adapter, Job, MitigationError, declared
-
-if TYPE_CHECKING:
-    import torch
-
-    from mitigation.projections.lora import Matrices
 
 #: What may remain of the differences between texts along the direction, as a share; more is no rounding.
 REMAINS = 0.05
@@ -30,21 +20,21 @@ def run(job: Job[stream.StreamSettings]) -> Adapter:
     import torch
 
     from mitigation.adapters.temporary import attached
-    from mitigation.projections import lora, states
+    from mitigation.projections import states, subspaces
 
     model, settings = job.model, job.settings
     names, number = stream.block_names(model, settings.block)
     fitted, held = stream.text_pairs(model, settings)
     # The direction of one block is removed from the maps of all blocks.
-    vector = stream.difference(model, fitted, names[number], settings.most_tokens)
+    vector = states.difference(model, fitted, names[number], settings.most_tokens)
     direction = torch.from_numpy(vector / np.linalg.norm(vector))
     # Each map gets a LoRA of its own, but all remove the same direction.
-    matrices = without(states.writing_maps(model, names), direction)
-    before, along = stream.preference(model, held), stream.spread_along(model, names, direction)
-    parameters = lora.write_lora(model, matrices, job.out)
+    matrices = subspaces.without(states.writing_maps(model, names), direction)
+    before, along = stream.preference(model, held), states.spread_along(model, names, direction)
+    parameters = subspaces.write_lora(model, matrices, job.out)
     with attached(model, job.out) as ablated:
         # The check is of the written adapter, as a user will load it.
-        share = stream.spread_along(ablated, names, direction) / along
+        share = states.spread_along(ablated, names, direction) / along
         if share > REMAINS:
             raise MitigationError(
                 f"In {model.name} the blocks still write {share:.0%} of what they wrote along the direction, because "
@@ -55,26 +45,6 @@ def run(job: Job[stream.StreamSettings]) -> Adapter:
     show(job.console, [f"{len(matrices)} maps; held-out preference {sizes} nats in size."])
     measures = before.measures("before") | after.measures("after") | {"changed maps": len(matrices)}
     return job.done(parameters, measures)
-
-
-def without(maps: Mapping[str, torch.Tensor], direction: torch.Tensor) -> dict[str, Matrices]:
-    """The LoRA by which maps with weights [width, inputs] no longer write along a unit vector [width].
-
-    Raises
-    ------
-    MitigationError
-        If the blocks and a map have different widths.
-    """
-    from mitigation.projections.lora import Matrices
-
-    if other := [name for name, weight in maps.items() if len(weight) != len(direction)]:
-        raise MitigationError(
-            f"{other[0]} writes {len(maps[other[0]])} numbers and the blocks write {len(direction)}, so the direction "
-            "cannot be taken out of it; use inlp, sentence_debias or leace."
-        )
-    return {
-        name: Matrices(direction[None] @ weight.double().cpu(), -direction[:, None]) for name, weight in maps.items()
-    }
 
 
 RECIPE = declared("ablation", stream.StreamSettings, run)

@@ -14,18 +14,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from builders.files.manifest import file_sha256
 from builders.sources.catalogue import catalogue
-from mitigation.recipe import Adapter, Job, MitigationError, Model, declared, defaults, setting
+from mitigation.recipe import Adapter, Job, MitigationError, declared, defaults, setting
 from mitigation.texts import attribute_words, corpora, pairs_file
 from mitigation.training.settings import OPEN, TrainingSettings
 from scoring.types import Row
-
-if TYPE_CHECKING:
-    from mitigation.editing.pairs import EditPair
-    from mitigation.training.alignment import Prompted
 
 PUBLISHED, SEARCH = "auto-debias", "search"
 #: Pairs of prompts of a file that are trained, at most.
@@ -90,8 +85,7 @@ def run(job: Job[AutoDebiasSettings]) -> Adapter:
     if job.settings.pairs:
         return run_on_pairs(job)
     from cards.common.files import put
-    from mitigation.training import alignment, train
-    from mitigation.training.trainable import tune
+    from mitigation.training import alignment, train, trainable
 
     model, settings = job.model, job.settings
     pairs = alignment.whole_pairs(model, read_word_pairs(settings))
@@ -118,7 +112,7 @@ def run(job: Job[AutoDebiasSettings]) -> Adapter:
     searched = job.meter.seconds
     loss = alignment.AlignmentLoss(model, None if settings.all_tokens else stereotypes, reverse=settings.published)
     schedule = settings.schedule(steps=max(1, settings.epochs * len(rows) // settings.batch_size), warmup=0.0)
-    tuned = tune(job, loss, rows, held, schedule)
+    tuned = trainable.tune(job, loss, rows, held, schedule)
     side = "held_out" if held_pairs else "trained"
     measures = {
         f"divergence_{side}_before": tuned.curve.held[0]["loss"],
@@ -142,8 +136,7 @@ def run_on_pairs(job: Job[AutoDebiasSettings]) -> Adapter:
 
     from mitigation.editing.pairs import each_possible, edit_pair
     from mitigation.editing.session import split_subjects, tell_left_out
-    from mitigation.training import alignment
-    from mitigation.training.trainable import tune
+    from mitigation.training import alignment, trainable
 
     model, settings = job.model, job.settings
     # Of each pair only the prompt and the two objects are used, not its sentences.
@@ -162,7 +155,9 @@ def run_on_pairs(job: Job[AutoDebiasSettings]) -> Adapter:
         opposites = opposite_prompts(rows)
         chosen = []
         for one, other in draw.sample(opposites, min(most, len(opposites))):
-            chosen.append((before_object(model, pairs_by_id[one]), before_object(model, pairs_by_id[other])))
+            chosen.append(
+                (alignment.before_object(model, pairs_by_id[one]), alignment.before_object(model, pairs_by_id[other]))
+            )
         return chosen
 
     rows, held_rows = prompts(trained, MOST), prompts(held, settings.measured)
@@ -177,7 +172,7 @@ def run_on_pairs(job: Job[AutoDebiasSettings]) -> Adapter:
     objects = torch.tensor(sorted(tokens))
     loss = alignment.AlignmentLoss(model, None if settings.all_tokens else objects, reverse=settings.published)
     schedule = settings.schedule(steps=max(1, settings.epochs * len(rows) // settings.batch_size), warmup=0.0)
-    tuned = tune(job, loss, rows, held_rows or rows[: settings.measured], schedule)
+    tuned = trainable.tune(job, loss, rows, held_rows or rows[: settings.measured], schedule)
     side = "held_out" if held_rows else "trained"
     measures = {
         f"divergence_{side}_before": tuned.curve.held[0]["loss"],
@@ -219,18 +214,6 @@ def _opposites(groups: Iterable[Sequence[Row]]) -> list[tuple[str, str]]:
         others = [str(row["id"]) for row in group if row["object_biased"] != first]
         opposites += product(ones, others)
     return opposites
-
-
-def before_object(model: Model, pair: EditPair) -> Prompted:
-    """The tokens at whose end a causal model predicts the object, or all of them with a mask in its place."""
-    from mitigation.training.alignment import Prompted
-
-    query = pair.biased[pair.prompt.query]
-    at = query.at[pair.prompt.answer]
-    ids = list(query.ids)
-    if model.kind == "causal":
-        ids = ids[: at + 1]
-    return Prompted(ids, at)
 
 
 def read_word_pairs(settings: AutoDebiasSettings) -> list[tuple[str, str]]:

@@ -55,7 +55,7 @@ class CdaSettings(LanguageSettings, WordSettings):
 
 def run(job: Job[CdaSettings]) -> Adapter:
     """Trains on the changed texts and writes the adapter."""
-    from mitigation.training.language import train_on
+    from mitigation.training.trainable import train_on
 
     settings = job.settings
     if settings.pairs:

@@ -20,8 +20,7 @@ import numpy as np
 from cards.common import terminal, text
 from mitigation.recipe import Adapter, Job, MitigationError, Model, declared, defaults, setting
 from mitigation.recipes.debias_tuning import encode_prompts
-from mitigation.texts.corpora import fingerprints
-from mitigation.texts.pairs_file import read_pairs
+from mitigation.texts import corpora, pairs_file
 from mitigation.training.data import load_prompts, training_prompts
 from mitigation.training.settings import OPEN, TrainingSettings
 from scoring.types import Floats, Request
@@ -68,7 +67,7 @@ class DpoSettings(TrainingSettings):
     def inputs(self) -> dict[str, str]:
         """The file of pairs, if there is one."""
         if self.pairs:
-            return fingerprints(self.pairs)
+            return corpora.fingerprints(self.pairs)
         return {}
 
 
@@ -128,7 +127,7 @@ def pair_preferences(job: Job[DpoSettings]) -> tuple[list[Preference], list[Pref
     from mitigation.editing.session import split_subjects, tell_left_out
 
     model, settings = job.model, job.settings
-    file_rows = read_pairs(settings.pairs)
+    file_rows = pairs_file.read_pairs(settings.pairs)
     possible, left_out = each_possible(file_rows, lambda row: edit_pair(model.tokens, row))
     rows, pairs = [], {}
     for row, pair in possible:

@@ -26,7 +26,7 @@ class DropoutSettings(LanguageSettings):
 
 def run(job: Job[DropoutSettings]) -> Adapter:
     """Trains with the raised rates and writes the adapter."""
-    from mitigation.training.language import train_on
+    from mitigation.training.trainable import train_on
 
     settings = job.settings
     hidden = settings.hidden

@@ -25,13 +25,12 @@ from cards.common.files import put
 from mitigation.adapters.write import save_peft
 from mitigation.editing import POSITIONS
 from mitigation.editing.settings import OPEN, OWN, PAPER, PairSettings, number_of_steps
-from mitigation.recipe import Adapter, Job, MitigationError, declared, setting
+from mitigation.recipe import Adapter, Job, MitigationError, TrainingData, declared, setting
 from scoring.adapters.facts import CONFIG, WEIGHTS
 
 if TYPE_CHECKING:
     from mitigation.editing.locate import IndirectEffects
     from mitigation.editing.session import EditingSession
-    from mitigation.training.data import TrainingData
     from scoring.adapters.stamp import StampConfig
 
 
@@ -66,7 +65,7 @@ def run(job: Job[FastSettings]) -> Adapter:
     """Locates the block, edits, and writes the stamp, its losses, scores and pictures into ``out``."""
     from mitigation.editing.session import EditingSession
     from mitigation.editing.stamped import StampedNetwork
-    from mitigation.running.cost import trained_parameters
+    from mitigation.training.trainable import trained_parameters
 
     model, settings = job.model, job.settings
     # Before the stamp is added, because the unchanged model writes the prefixes.

@@ -23,8 +23,7 @@ def run(job: Job[FineTuningSettings]) -> Adapter:
     """Trains the LoRA on the pairs, and writes it with its losses, scores and pictures into ``out``."""
     from mitigation.editing.session import EditingSession
     from mitigation.editing.stamped import StampedNetwork
-    from mitigation.running.cost import trained_parameters
-    from mitigation.training.trainable import trainable
+    from mitigation.training.trainable import trainable, trained_parameters
 
     model, settings, session = job.model, job.settings, EditingSession(job)
     with trainable(model, settings, alpha=settings.rank) as tuned:

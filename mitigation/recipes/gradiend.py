@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cards.common import terminal, text
+from cards.common import progress, terminal, text
 from mitigation.projections import stream
 from mitigation.recipe import Adapter, Job, Memory, MitigationError, Model, declared, setting
 from mitigation.recipes.steering import ContrastSettings, both_signs
@@ -81,7 +81,6 @@ def run(job: Job[GradiendSettings]) -> Adapter:
     """Learns the direction, chooses the change of the weights and writes the whole model."""
     import torch
 
-    from cards.common.progress import track
     from mitigation.training.trainable import trainable
 
     model, settings = job.model, job.settings
@@ -98,7 +97,7 @@ def run(job: Job[GradiendSettings]) -> Adapter:
         learner = Learner(sum(map(torch.numel, weights)), settings.learning_rate, settings.weight_decay, model.device)
         draw = np.random.default_rng(settings.seed)
         codes: tuple[list[float], list[float]] = ([], [])
-        for step in track(range(settings.steps), "Learning", console=job.console):
+        for step in progress.track(range(settings.steps), "Learning", console=job.console):
             # Both kinds by turns, so that the neuron learns to distinguish them.
             side = step % 2
             chosen = draw.choice(len(kinds[side]), settings.batch_size)

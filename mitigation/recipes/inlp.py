@@ -10,7 +10,7 @@ classifiers of three classes remove up to 240 directions, and language ability w
 from dataclasses import dataclass
 
 from cards.common.terminal import show
-from mitigation.projections.fit import ProjectionSettings, class_states, finish, probe_measures
+from mitigation.projections.sentences import ProjectionSettings
 from mitigation.recipe import Adapter, Job, MitigationError, declared, setting
 from mitigation.training.settings import CODE, OPEN
 
@@ -28,12 +28,12 @@ class InlpSettings(ProjectionSettings):
 
 def run(job: Job[InlpSettings]) -> Adapter:
     """Fits the classifiers and writes the projection."""
-    from mitigation.projections.subspaces import Projection, inlp
+    from mitigation.projections import subspaces
 
-    states = class_states(job.model, job.settings)
+    states = subspaces.class_states(job.model, job.settings)
     # The classifiers are fitted on one part and judged on another.
-    nullspace = inlp(*states.fit, *states.choose, job.settings.classifiers, job.settings.margin)
-    projection = Projection.orthogonal(nullspace.basis)
+    nullspace = subspaces.inlp(*states.fit, *states.choose, job.settings.classifiers, job.settings.margin)
+    projection = subspaces.Projection.orthogonal(nullspace.basis)
     # The basis has a row for each number of the state.
     if projection.rank >= len(nullspace.basis):
         raise MitigationError(
@@ -42,8 +42,8 @@ def run(job: Job[InlpSettings]) -> Adapter:
         )
     first, last = nullspace.accuracies[0], nullspace.accuracies[-1]
     show(job.console, [f"{len(nullspace.accuracies)} classifiers; accuracy {first:.3f} to {last:.3f}."])
-    measures = probe_measures(states, projection) | {"first classifier": first, "last classifier": last}
-    return finish(job, projection, measures)
+    measures = subspaces.probe_measures(states, projection) | {"first classifier": first, "last classifier": last}
+    return subspaces.finish(job, projection, measures)
 
 
 RECIPE = declared("inlp", InlpSettings, run)

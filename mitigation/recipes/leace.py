@@ -8,7 +8,7 @@ the covariance of few or similar sentences has directions of nearly no variance,
 
 from dataclasses import dataclass
 
-from mitigation.projections.fit import ProjectionSettings, class_states, finish, probe_measures
+from mitigation.projections.sentences import ProjectionSettings
 from mitigation.recipe import Adapter, Job, declared, setting
 from mitigation.training.settings import CODE
 
@@ -26,12 +26,12 @@ class LeaceSettings(ProjectionSettings):
 
 def run(job: Job[LeaceSettings]) -> Adapter:
     """Fits the map and writes it."""
-    from mitigation.projections.subspaces import leace
+    from mitigation.projections import subspaces
 
     # Fitted on one part only; the probe is tested on another.
-    states = class_states(job.model, job.settings)
-    projection = leace(*states.fit, shrinkage=job.settings.shrinkage, tolerance=job.settings.tolerance)
-    return finish(job, projection, probe_measures(states, projection))
+    states = subspaces.class_states(job.model, job.settings)
+    projection = subspaces.leace(*states.fit, shrinkage=job.settings.shrinkage, tolerance=job.settings.tolerance)
+    return subspaces.finish(job, projection, subspaces.probe_measures(states, projection))
 
 
 RECIPE = declared("leace", LeaceSettings, run)

@@ -53,11 +53,10 @@ class MabelSettings(WordSettings, TrainingSettings):
 
 def run(job: Job[MabelSettings]) -> Adapter:
     """Trains on the pairs and their swapped copies, and writes the adapter."""
-    from mitigation.training.entailment import EntailmentLoss, entailment_rows
-    from mitigation.training.trainable import tune
+    from mitigation.training import losses, trainable
 
     model, settings = job.model, job.settings
-    rows = entailment_rows(model, entailment_pairs(settings.pairs), Swapper(settings.listed), settings.length)
+    rows = losses.entailment_rows(model, entailment_pairs(settings.pairs), Swapper(settings.listed), settings.length)
     if len(rows) < LEAST:
         raise MitigationError(
             f"{len(rows)} entailment pairs have a listed word, and at least {LEAST} are needed; give other words or "
@@ -67,12 +66,12 @@ def run(job: Job[MabelSettings]) -> Adapter:
     random.Random(settings.seed).shuffle(rows)
     held_count = max(1, round(settings.held_out * len(rows)))
     held, trained = rows[:held_count], rows[held_count:]
-    loss = EntailmentLoss(model, settings.temperature, settings.aligned, settings.weight, settings.masked)
+    loss = losses.EntailmentLoss(model, settings.temperature, settings.aligned, settings.weight, settings.masked)
     # The paper counts epochs, and the loop counts steps.
     schedule = settings.schedule(steps=max(1, settings.epochs * len(trained) // settings.batch_size), warmup=0.0)
     # The network above the first token is trained with the rest and then thrown away.
     within = partial(loss.trained_head, wanted=settings.mlp)
-    tuned = tune(job, loss, trained, held, schedule, within)
+    tuned = trainable.tune(job, loss, trained, held, schedule, within)
     measures: dict[str, float] = {}
     for when, terms in (("before", tuned.curve.held[0]), ("after", tuned.after)):
         measures |= {f"{name}_held_out_{when}": terms[name] for name in ("contrastive", "alignment", "masked")}

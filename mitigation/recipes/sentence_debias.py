@@ -12,7 +12,7 @@ partner, where it predicts one of them.
 
 from dataclasses import dataclass
 
-from mitigation.projections.fit import ProjectionSettings, finish, tuple_states
+from mitigation.projections.sentences import ProjectionSettings
 from mitigation.recipe import Adapter, Job, MitigationError, declared, setting
 from mitigation.training.settings import CODE, OPEN
 
@@ -34,17 +34,17 @@ def run(job: Job[SentenceDebiasSettings]) -> Adapter:
     """Finds the components and writes the projection."""
     import numpy as np
 
-    from mitigation.projections.subspaces import Projection, principal_directions
+    from mitigation.projections import subspaces
 
     settings = job.settings
-    states = tuple_states(job.model, settings, mean=settings.reads == "sentences")
+    states = subspaces.tuple_states(job.model, settings, mean=settings.reads == "sentences")
     # At least one direction of the hidden state has to stay, so there are fewer components than its width.
     width = states[0].shape[1]
     if settings.components >= width:
         raise MitigationError(
             f"The setting components is {settings.components}, and the hidden state has {width} numbers; give fewer."
         )
-    projection = Projection.orthogonal(principal_directions(states, settings.components))
+    projection = subspaces.Projection.orthogonal(subspaces.principal_directions(states, settings.components))
     # How far sentences are apart that differ in the listed words only, as a share of the length of their states.
     apart, length = states[0] - states[1], np.linalg.norm(states[0], axis=1).mean()
     left = projection(states[0]) - projection(states[1])
@@ -52,7 +52,7 @@ def run(job: Job[SentenceDebiasSettings]) -> Adapter:
         f"difference {when}": float(np.linalg.norm(difference, axis=1).mean() / length)
         for when, difference in (("before", apart), ("after", left))
     }
-    return finish(job, projection, measures)
+    return subspaces.finish(job, projection, measures)
 
 
 RECIPE = declared("sentence_debias", SentenceDebiasSettings, run)

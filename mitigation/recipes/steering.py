@@ -17,8 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cards.common.terminal import show
-from cards.common.text import split_list
+from cards.common import terminal, text
 from mitigation.projections import stream
 from mitigation.recipe import Adapter, Job, MitigationError, declared, setting
 from mitigation.texts.corpora import fingerprints
@@ -67,7 +66,7 @@ class SteeringSettings(ContrastSettings):
         both_signs(self.strengths, "strengths")
 
 
-def both_signs(text: str, name: str) -> list[float]:
+def both_signs(listed: str, name: str) -> list[float]:
     """The numbers of a setting, each with both signs, the smallest first.
 
     Raises
@@ -76,11 +75,11 @@ def both_signs(text: str, name: str) -> list[float]:
         If one is no number above 0.
     """
     try:
-        sizes = [float(size) for size in split_list(text)]
+        sizes = [float(size) for size in text.split_list(listed)]
     except ValueError:
         sizes = []
     if not sizes or not all(0 < size < float("inf") for size in sizes):
-        raise MitigationError(f"The setting {name} is {text!r}; give numbers above 0, with commas.")
+        raise MitigationError(f"The setting {name} is {listed!r}; give numbers above 0, with commas.")
     signed: list[float] = []
     for size in sorted(sizes):
         signed += [size, -size]
@@ -92,7 +91,7 @@ def run(job: Job[SteeringSettings]) -> Adapter:
     import torch
 
     from mitigation.adapters.temporary import attached
-    from mitigation.projections import lora, subspaces
+    from mitigation.projections import states, subspaces
     from scoring.adapters.feed_forward import feed_forwards
 
     model, settings = job.model, job.settings
@@ -101,19 +100,19 @@ def run(job: Job[SteeringSettings]) -> Adapter:
     block = "" if settings.how == "project" else names[number]
     if settings.contrast:
         kinds, held = stream.contrast_pairs(settings.contrast)
-        concept = stream.predicting_difference(model, kinds, block, settings.most_tokens)
+        concept = states.predicting_difference(model, kinds, block, settings.most_tokens)
     else:
         fitted, held = stream.text_pairs(model, settings)
-        concept = stream.difference(model, fitted, block, settings.most_tokens)
+        concept = states.difference(model, fitted, block, settings.most_tokens)
     vector = torch.from_numpy(concept)
     before = stream.preference(model, held)
     if settings.how == "project":
         # A projection removes a direction, whatever the length of the vector.
         unit = concept / np.linalg.norm(concept)
-        parameters = lora.write_projection(model, subspaces.Projection.orthogonal(unit[:, None]), job.out)
+        parameters = subspaces.write_projection(model, subspaces.Projection.orthogonal(unit[:, None]), job.out)
         with attached(model, job.out) as changed:
             after = stream.preference(changed, held)
-        show(job.console, [f"Held-out preference {before.size:.3f} to {after.size:.3f} nats in size."])
+        terminal.show(job.console, [f"Held-out preference {before.size:.3f} to {after.size:.3f} nats in size."])
         return job.done(parameters, before.measures("before") | after.measures("after"))
     last = feed_forwards(model.network)[number].last
     module = model.network.get_submodule(last)
@@ -136,11 +135,11 @@ def run(job: Job[SteeringSettings]) -> Adapter:
             f"No strength among {settings.strengths} lowers the preference of {model.name} on held-out sentences, "
             f"which is {preference:.3f} nats; give other strengths, a higher loss_limit or another block."
         )
-    show(job.console, [f"Strength {strength:g}; held-out preference {before.gap:.3f} to {best.gap:.3f} nats."])
+    terminal.show(job.console, [f"Strength {strength:g}; held-out preference {before.gap:.3f} to {best.gap:.3f} nats."])
     inputs = getattr(module, "in_features", None) or module.weight.shape[0]  # GPT-2's maps have inputs first
     # PEFT adds the bias of B to the output, which the zero matrices leave as it is.
-    zero = lora.Matrices(torch.zeros(1, inputs), torch.zeros(len(vector), 1), strength * vector)
-    parameters = lora.write_lora(model, {last: zero}, job.out)
+    zero = subspaces.Matrices(torch.zeros(1, inputs), torch.zeros(len(vector), 1), strength * vector)
+    parameters = subspaces.write_lora(model, {last: zero}, job.out)
     return job.done(parameters, before.measures("before") | best.measures("after") | {"strength": strength})
 
 

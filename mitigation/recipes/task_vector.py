@@ -21,7 +21,7 @@ class TaskVectorSettings(LanguageSettings):
 
 def run(job: Job[TaskVectorSettings]) -> Adapter:
     """Trains on the biased text and writes the negated adapter."""
-    from mitigation.training.language import train_on
+    from mitigation.training.trainable import train_on
 
     # A negative factor subtracts from the weights what the text has added to them.
     return train_on(job, job.settings.shuffled_texts(), factor=-job.settings.strength)

@@ -4,17 +4,11 @@ import re
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from scoring.adapters.facts import Cost
 from scoring.inference.model import Model
-
-
-def trained_parameters(network: Any) -> int:
-    """The number of the parameters of a network that are trained."""
-    return sum(weight.numel() for weight in network.parameters() if weight.requires_grad)
 
 
 class CostMeter:

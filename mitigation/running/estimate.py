@@ -25,10 +25,9 @@ from typing import Any, Literal
 import torch
 import transformers
 
-from mitigation.recipe import Recipe, trains_all_weights
+from mitigation.recipe import Recipe, TrainingData, trains_all_weights
 from mitigation.running.quantization import choose_quantization
 from mitigation.training import train, trainable
-from mitigation.training.data import TrainingData
 from scoring.adapters import attach, feed_forward, stamp
 from scoring.inference import checkpoint
 from scoring.inference.load_options import BUNDLED, LoadOptions

@@ -14,17 +14,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
 
 import scoring
 from cards.common.files import locked
-from mitigation.errors import MitigationError
-from mitigation.training.data import TrainingData
+from mitigation.recipe import Change, Console, MitigationError, Model, Numbers, TrainingData
 from scoring import report
-from scoring.adapters.facts import Change, Numbers
 from scoring.asking import answering, run
 from scoring.inference.chat import Chat
-from scoring.inference.model import Model
 from scoring.inference.store import Store
 from scoring.inputs.prompts import Prompt
 from scoring.metrics.sums import ratio, side_by_side

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
-from mitigation.errors import MitigationError
-from mitigation.recipe import Recipe
+from mitigation.recipe import MitigationError, Model, Recipe
 
 if TYPE_CHECKING:
     from scoring.inference.load_options import LoadOptions
-    from scoring.inference.model import Model
 
 
 def choose_quantization(recipe: Recipe, quantize: str, device: str | None) -> tuple[Literal["4bit"] | None, str]:

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from rich.console import Console
 
 from cards.common import progress, stored
-from mitigation.errors import MitigationError
+from mitigation.editing.pairs import EditPair
+from mitigation.recipe import Console, MitigationError, Model
 from mitigation.training.train import LossTerms, network_inputs
-from scoring.inference.model import Model
 from scoring.types import Request
 
 FOUND = stored.Stored("a search for prompts", "delete it, and the search begins again")
@@ -104,6 +103,16 @@ def prompted_pairs(model: Model, prompts: Sequence[str], pairs: Sequence[tuple[s
         for one, other in pairs:
             rows.append((prompted(model, one, prompt), prompted(model, other, prompt)))
     return rows
+
+
+def before_object(model: Model, pair: EditPair) -> Prompted:
+    """The tokens at whose end a causal model predicts the object, or all of them with a mask in its place."""
+    query = pair.biased[pair.prompt.query]
+    at = query.at[pair.prompt.answer]
+    ids = list(query.ids)
+    if model.kind == "causal":
+        ids = ids[: at + 1]
+    return Prompted(ids, at)
 
 
 def divergence(one: torch.Tensor, other: torch.Tensor, *, reverse: bool = False) -> torch.Tensor:

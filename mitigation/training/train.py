@@ -18,18 +18,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import accelerate  # type: ignore[import-untyped]
 import numpy as np
 import torch
-from accelerate import Accelerator  # type: ignore[import-untyped]
-from accelerate.state import AcceleratorState, PartialState  # type: ignore[import-untyped]
-from accelerate.utils import broadcast_object_list  # type: ignore[import-untyped]
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from cards.common import answer_key, files
-from cards.common.progress import Progress
-from mitigation.errors import MitigationError
-from mitigation.recipe import WITHOUT_EFFECT, Job
+from cards.common import answer_key, files, progress
+from mitigation.recipe import WITHOUT_EFFECT, Console, Job, MitigationError
 from scoring.adapters.attach import quiet
 from scoring.asking.answering import PACKAGE, package_version
 from scoring.inference.batching import out_of_memory, padded
@@ -228,15 +223,15 @@ def network_inputs(rows: Sequence[Sequence[int]], pad: int, device: torch.device
     return {"input_ids": ids, "attention_mask": (torch.arange(width, device=device) < lengths).long()}
 
 
-def accelerator_on(device: torch.device) -> Accelerator:
+def accelerator_on(device: torch.device) -> accelerate.Accelerator:
     """An accelerator for networks on a device, also after one for another device in the same Python process."""
     on_processor = device.type == "cpu"
-    state = PartialState(cpu=on_processor)
+    state = accelerate.state.PartialState(cpu=on_processor)
     # Accelerate keeps the device of the first training for the whole process, and refuses another.
     if state.num_processes == 1 and (state.device.type == "cpu") != on_processor:
-        AcceleratorState._reset_state(reset_partial_state=True)
+        accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
     # It also sets mixed precision for the whole process; the next training may use another.
-    return Accelerator(mixed_precision="no", cpu=on_processor)
+    return accelerate.Accelerator(mixed_precision="no", cpu=on_processor)
 
 
 def fit(
@@ -288,7 +283,7 @@ def fit(
     def validate() -> None:
         measured = {**mean_terms(network, loss, held, schedule.batch_size), **watch()}
         # Rounding may differ between processes. The first one decides for all: else one could end while others wait.
-        measured = broadcast_object_list([measured])[0]
+        measured = accelerate.utils.broadcast_object_list([measured])[0]
         state.curve.held.append({"step": state.step, **measured})
         wanted = (schedule.patience or schedule.loss_limit) and not over()
         if wanted and not state.validations_since_best():
@@ -334,7 +329,7 @@ def computes_twice(network: Any) -> bool:
 
 
 def _step(
-    accelerator: Accelerator,
+    accelerator: accelerate.Accelerator,
     network: Any,
     loss: Callable[[Any, Any], LossTerms],
     rows: Sequence[Any],
@@ -379,7 +374,7 @@ def _step(
 
 
 def _gradients(
-    accelerator: Accelerator,
+    accelerator: accelerate.Accelerator,
     network: Any,
     loss: Callable[[Any, Any], LossTerms],
     rows: Sequence[Any],
@@ -443,5 +438,5 @@ def progress_bar(what: str, total: int, console: Console | None, done: int = 0) 
     """A function that updates a progress bar, as :meth:`rich.progress.Progress.update`; no bar without a console."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     hidden = console is None or not total
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=hidden) as progress:
-        yield partial(progress.update, progress.add_task(what, total=total, completed=done))
+    with progress.Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=hidden) as bar:
+        yield partial(bar.update, bar.add_task(what, total=total, completed=done))

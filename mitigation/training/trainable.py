@@ -1,9 +1,14 @@
-"""What is trained of a model: a LoRA on its linear maps, which plain PEFT loads, or all weights; and the training."""
+"""What is trained of a model: a LoRA on its linear maps, which plain PEFT loads, or all weights; and the training.
+
+Recipes of further training as a language model differ in the text (swapped or not) and in the dropout rates; all of
+them call :func:`train_on`.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -13,18 +18,18 @@ from peft import LoraConfig
 
 from cards.common.text import split_list
 from mitigation.adapters.write import save_peft, save_whole
-from mitigation.errors import MitigationError
-from mitigation.recipe import Job
-from mitigation.running.cost import trained_parameters
-from mitigation.running.plots import write_losses
-from mitigation.training import train
-from mitigation.training.data import TrainingData
-from scoring.adapters.attach import quiet, wrap
-from scoring.inference.model import Model
+from mitigation.recipe import Adapter, Job, MitigationError, Model, TrainingData
+from mitigation.running import plots
+from mitigation.training import losses, train
+from scoring.adapters.attach import quiet, without_remarks, wrap
 from scoring.types import Option, Request
 
 #: Neutral probes that are measured while a model is trained.
 WATCHED = 100
+#: Texts that are measured and not trained on, and the least that are trained on.
+HELD, LEAST = 0.05, 8
+#: Names of modules that compute the weights of attention.
+ATTENTION = ("self", "attn", "attention", "self_attn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +137,11 @@ def trainable(model: Model, settings: Any, alpha: int) -> Iterator[Trainable]:
     finally:
         model.network = tuned.unload()
         model.network.eval()
+
+
+def trained_parameters(network: Any) -> int:
+    """The number of the parameters of a network that are trained."""
+    return sum(weight.numel() for weight in network.parameters() if weight.requires_grad)
 
 
 @contextmanager
@@ -264,5 +274,111 @@ def tune(
         tuned.save(job.out)
     if schedule.loss_limit:
         job.console.print(ended(curve, schedule))
-    write_losses(curve, job.out, f"{job.recipe} of {job.model.name}")
+    plots.write_losses(curve, job.out, f"{job.recipe} of {job.model.name}")
     return Tuned(curve, after, parameters)
+
+
+def token_rows(model: Model, texts: Sequence[str], length: int, *, join: bool) -> list[list[int]]:
+    """Texts as rows of at most ``length`` token ids, with special tokens around each text.
+
+    With ``join`` all texts follow each other and every row is full; the last, incomplete one is left out unless it
+    is the only one.
+    """
+    window = min(length, model.tokens.window or length)
+    with without_remarks():  # transformers would warn of texts longer than the window, which are cut below
+        encoded: list[list[int]] = model.tokens.tokenizer(list(texts))["input_ids"]
+    if join:
+        # The special tokens between texts stay and mark where one ends.
+        encoded = [[token for ids in encoded for token in ids]]
+    rows = []
+    for ids in encoded:
+        for start in range(0, len(ids), window):
+            rows.append(ids[start : start + window])
+    if join and len(rows) > 1 and len(rows[-1]) < window:
+        rows.pop()
+    return [row for row in rows if len(row) > 1]
+
+
+def train_on(
+    job: Job[Any],
+    texts: Sequence[str],
+    rates: Mapping[str, float] | None = None,
+    factor: float = 1.0,
+    measures: Mapping[str, float] | None = None,
+) -> Adapter:
+    """Trains a LoRA, or all weights for a rank of 0, on texts; writes the result, losses and a picture.
+
+    Parameters
+    ----------
+    job:
+        Its settings are :class:`mitigation.training.settings.LanguageSettings`.
+    texts:
+        The texts in a random order; a share of :data:`HELD` at the end is held out.
+    rates:
+        Dropout rates while training, as :func:`dropout` takes them; None for those of the model.
+    factor:
+        What training adds to the weights is multiplied by this; -1 does the opposite of what was learnt.
+
+    Raises
+    ------
+    MitigationError
+        If there are too few texts.
+    """
+    if len(texts) < LEAST:
+        raise MitigationError(
+            f"There are {len(texts)} texts to train on, and at least {LEAST} are needed; give a larger corpus."
+        )
+    model, settings = job.model, job.settings
+    held_count = max(1, round(HELD * len(texts)))
+    rows = token_rows(model, texts[:-held_count], settings.length, join=settings.join)
+    held = token_rows(model, texts[-held_count:], settings.length, join=settings.join)
+    if not rows or not held:
+        raise MitigationError("The texts to train on or those held out have no two tokens; give a larger corpus.")
+    batch_size = settings.batch_size
+    if not batch_size:
+        # The sizes of bias-bench: a masked row teaches less, because only some of its tokens are predicted.
+        batch_size = 512 if model.kind == "masked" else 256
+    schedule = settings.schedule(batch_size=batch_size)
+    within = partial(dropout, rates=rates) if rates else nullcontext
+    tuned = tune(job, losses.LanguageLoss(model, settings.masked), rows, held, schedule, within, factor, measured=False)
+    return job.done(tuned.parameters, measures)
+
+
+@contextmanager
+def dropout(network: Any, rates: Mapping[str, float]) -> Iterator[int]:
+    """Sets the dropout rates ``hidden`` and ``attention`` inside the block; gives the number of places with a rate.
+
+    A rate is that of a module of class ``Dropout``, or an attribute for the weights of attention. Those of a LoRA
+    stay.
+
+    Raises
+    ------
+    MitigationError
+        If the network has no place with a dropout rate.
+    """
+    places: list[tuple[Any, str, float]] = []
+    for name, module in network.named_modules():
+        parts = name.split(".")
+        if isinstance(module, torch.nn.Dropout) and not {"lora_dropout"} & set(parts):
+            # A dropout inside an attention module is of its weights, but one before the residual stream is not.
+            inside_attention = len(parts) > 1 and parts[-2] in ATTENTION
+            kind = "attention" if inside_attention and "resid" not in parts[-1] else "hidden"
+            places.append((module, "p", rates[kind]))
+        for attribute in ("attention_dropout", "dropout"):
+            if type(getattr(module, attribute, None)) is float:  # a rate that the forward pass reads
+                of_attention = attribute == "attention_dropout" or parts[-1] in ATTENTION
+                kind = "attention" if of_attention else "hidden"
+                places.append((module, attribute, rates[kind]))
+    if not places:
+        raise MitigationError(
+            f"{type(network).__name__} has no place with a dropout rate, so training with raised rates would be plain "
+            "training; use another recipe."
+        )
+    before = [(module, attribute, getattr(module, attribute)) for module, attribute, _ in places]
+    try:
+        for module, attribute, rate in places:
+            setattr(module, attribute, rate)
+        yield len(places)
+    finally:
+        for module, attribute, rate in before:
+            setattr(module, attribute, rate)

@@ -12,8 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
-from cards.common import cluster
-from cards.common.packages import required
+from cards.common import cluster, packages
 from pmi.counting.corpus import Shard
 from pmi.counting.counts import is_readable
 from pmi.counting.local import CountingJob, Progress, Runner
@@ -99,7 +98,7 @@ def on_slurm(resources: Resources | None = None) -> Runner:
 
 def _steps(package: str) -> Any:
     """The module with the steps, when datatrove and another package that the engine needs are installed."""
-    with required("Counting on many machines", "cluster", ClusterError):
+    with packages.required("Counting on many machines", "cluster", ClusterError):
         import_module(package)
         return import_module("pmi.counting.steps")
 

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from pmi.counting import characters, scan, word_table
 from pmi.counting.counts import PairRows
 from pmi.counting.state import MAX_RUN, NO_ROW, NO_WORD, ROWS_PER_BLOCK, SEVERAL, STATE, UNRESOLVED
-from pmi.counting.word_table import WordTable
 from pmi.types import Boundary, CorpusTotals, Int32Array, IntArray, TableError, Uint8Array
 from pmi.words import words
 
@@ -78,7 +77,7 @@ class Scanner:
 
     def _allocate(self) -> None:
         # The arrays grow.
-        self.table = WordTable(
+        self.table = word_table.WordTable(
             slots=np.full(1 << 16, -1, np.int32),
             low=np.zeros(1 << 15, np.uint64),
             high=np.zeros(1 << 15, np.uint64),

@@ -14,7 +14,7 @@ from pathlib import Path
 from cards import hub
 from cards.common.files import RECORD, put
 from cards.common.text import CardError, refuse_secrets
-from cards.results_card import with_card
+from cards.formats.results_card import with_card
 from scoring.types import ScoringError
 
 _PLACE = re.compile(r"hub:([\w.-]+/[\w.-]+)")

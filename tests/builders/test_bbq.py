@@ -100,7 +100,7 @@ def test_the_answer_of_the_stereotype_follows_from_the_labels(tmp_path, people, 
 
 @pytest.mark.parametrize("labels", [("woman", "unknown"), ("woman", "robot")])
 def test_a_record_of_another_form_is_one_sentence(tmp_path, labels):
-    with pytest.raises(BuildError, match="row 0 is no question with two people and one unknown answer"):
+    with pytest.raises(BuildError, match="row 0"):
         list(CONFIG.rows(made(tmp_path, SOURCE, json.dumps(record(labels=labels)))))
 
 

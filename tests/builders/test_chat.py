@@ -115,7 +115,7 @@ def test_a_line_that_is_no_record_is_named(tmp_path, spoilt):
 def test_a_request_that_was_edited_no_longer_has_its_key(tmp_path):
     path = tmp_path / "r.jsonl"
     path.write_text(response(asked("a"), "b").to_line().replace('"content": "a"', '"content": "x"') + "\n")
-    with pytest.raises(ChatError, match=r"line 1 .*its checksum is not that of its content"):
+    with pytest.raises(ChatError, match=r"line 1 .*checksum"):
         read_responses(path)
 
 
@@ -124,7 +124,7 @@ def test_a_flipped_bit_in_a_reply_is_named_and_its_request_is_sent_again(tmp_pat
     path = tmp_path / "r.jsonl"
     lines = [response(asked(prompt), f"reply {n}").to_line() for n, prompt in enumerate("abc")]
     path.write_text("\n".join([lines[0], lines[1].replace("reply 1", "reply 9"), lines[2]]) + "\n")
-    with pytest.raises(ChatError, match=r"line 2 .*its checksum is not that of its content"):
+    with pytest.raises(ChatError, match=r"line 2 .*checksum"):
         read_responses(path)
     with ResponseCache(path) as cache:
         assert cache.damaged == [
@@ -187,9 +187,7 @@ def test_a_log_keeps_complete_lines_and_has_one_writer(tmp_path):
 def test_a_replay_says_what_it_lacks_and_whose_replies_there_are(tmp_path):
     with ResponseCache(tmp_path / "r.jsonl") as cache:
         cache.put(response(asked("a", model="old"), "b"))
-        with pytest.raises(
-            MissingResponse, match=r"Stage ask needs 2 replies of m that are not recorded .*1 of old"
-        ) as error:
+        with pytest.raises(MissingResponse, match=r"ask needs 2 .*1 of old") as error:
             ReplayClient(cache)("ask", requests("a", "b", "a"))
     assert error.value.exit_code == 2
 
@@ -243,7 +241,7 @@ def test_the_server_says_how_long_to_wait(live, pauses, told):
 
 def test_a_server_that_asks_for_an_hour_ends_the_run(live, pauses):
     with serving(lambda body, n: Answer(status=429, headers={"Retry-After": "3600"})) as server:
-        with pytest.raises(ChatError, match="asks to wait 3600 s; run again to continue"):
+        with pytest.raises(ChatError, match="wait 3600 s;"):
             live(server)("ask", requests("a"))
         live.end()
     assert not pauses
@@ -252,11 +250,11 @@ def test_a_server_that_asks_for_an_hour_ends_the_run(live, pauses):
 @pytest.mark.fault(30)
 def test_a_slow_reply_and_a_dead_server_are_given_up_after_bounded_attempts(live, pauses):
     with serving(lambda body, n: Answer("late", delay=SLOW)) as server:
-        with pytest.raises(ChatError, match=r"did not answer within 0.5 s, requested 2 times; run again"):
+        with pytest.raises(ChatError, match=r"0.5 s, .*2 times"):
             live(server, timeout=0.5, attempts=2)("ask", requests("a"))
         live.end()
     budget = Budget(PRICES, Decimal(1))
-    with pytest.raises(ChatError, match=r"cannot be reached, requested 6 times"):
+    with pytest.raises(ChatError, match="requested 6 times"):
         live(server, budget)("ask", requests("a"))
     assert len(pauses) == 1 + 5
     assert budget.spent == 0  # nothing was sent
@@ -361,7 +359,7 @@ def test_a_server_that_drips_bytes_meets_the_deadline_of_the_whole_request(live,
 def test_a_reply_beyond_the_limit_is_cut_off_and_nothing_of_it_is_kept(live, monkeypatch, tmp_path):
     monkeypatch.setattr(endpoint, "LONGEST_REPLY", 1 << 20)
     with serving(lambda body, n: Answer("x" * (1 << 21))) as server:
-        with pytest.raises(ChatError, match=r"sent a reply of more than 1 MB, which was cut off; the replies so far"):
+        with pytest.raises(ChatError, match="more than 1 MB"):
             live(server)("ask", requests("a"))
         live.end()
     assert server.came.total() == 1
@@ -465,7 +463,7 @@ def test_a_price_is_given_by_options_or_by_a_table_and_else_unknown(tmp_path):
 
 @pytest.mark.parametrize("given", [("1", None), (None, "1"), ("-1", "1"), ("1", "nan"), ("much", "1")])
 def test_half_a_price_or_none_is_refused(given):
-    with pytest.raises(ChatError, match=r"The price of (prompts|replies) is .*expected a number of at least 0"):
+    with pytest.raises(ChatError, match=r"price of (prompts|replies)"):
         cost_model("m", *given, None)
 
 

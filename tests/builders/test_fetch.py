@@ -296,7 +296,7 @@ def test_a_server_that_stays_busy_is_asked_n_times_and_the_error_says_so(
 @pytest.mark.fault(3)
 def test_a_wait_beyond_the_limit_is_named_and_not_waited(server: Server, fetcher: Fetcher, naps: list[float]) -> None:
     url = server.serve("/words.csv", Answer(status=503, headers={"Retry-After": "3600"}))
-    with pytest.raises(SourceUnavailable, match="asks to wait 3600 s, more than the limit of 300 s"):
+    with pytest.raises(SourceUnavailable, match=r"3600 s, .* 300 s"):
         fetcher.get(source(pinned(url)))
     assert server.count("/words.csv") == 1
     assert naps == []

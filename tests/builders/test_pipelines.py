@@ -105,7 +105,7 @@ def test_an_input_without_its_columns_is_refused(tmp_path, content, message):
     with pytest.raises(Exception, match=message):
         read_rows(tmp_path / "t.jsonl", ["word"])
     (tmp_path / "t.parquet").write_text(content)
-    with pytest.raises(ChatError, match="cannot be read as Parquet or JSON lines"):
+    with pytest.raises(ChatError, match="Parquet or JSON lines"):
         read_rows(tmp_path / "t.parquet", ["word"])
 
 

@@ -529,7 +529,7 @@ def test_a_changed_missing_or_stray_file_is_refused(out):
 def test_without_the_package_for_croissant_it_says_what_to_install(out, monkeypatch):
     monkeypatch.delitem(sys.modules, "cards.formats.croissant", raising=False)
     monkeypatch.setitem(sys.modules, "mlcroissant", None)
-    with pytest.raises(BuildError, match=r"needs the package mlcroissant, which is not installed; install it with"):
+    with pytest.raises(BuildError, match="package mlcroissant"):
         make_publication(out / NAME, "org", "https://huggingface.co")
 
 

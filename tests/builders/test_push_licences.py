@@ -82,7 +82,7 @@ def test_a_text_that_is_not_there_is_an_error_that_names_the_licence(tmp_path, m
         (tmp_path / known).write_bytes((publication.TEXTS / known).read_bytes())
     monkeypatch.setattr(publication, "TEXTS", tmp_path)
     assert set(licence_texts(manifest(config("CC-BY-4.0")))) == {"LICENSES/Apache-2.0.txt", "LICENSES/CC-BY-4.0.txt"}
-    with pytest.raises(BuildError, match="probes is published under MIT, whose text is missing; add it to"):
+    with pytest.raises(BuildError, match=r"probes .*MIT"):
         licence_texts(manifest(config("CC-BY-4.0"), config("MIT")))
 
 
@@ -90,7 +90,7 @@ def test_an_open_licence_that_the_project_does_not_know_is_an_error_that_names_i
     described = {
         "0BSD": {"name": "Zero-Clause BSD", "url": "https://opensource.org/license/0bsd", "redistribute": True}
     }
-    with pytest.raises(BuildError, match="probes is published under 0BSD, whose text is missing"):
+    with pytest.raises(BuildError, match=r"probes .*0BSD"):
         licence_texts(manifest(config("0BSD"), **described))
 
 

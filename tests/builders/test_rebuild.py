@@ -163,7 +163,7 @@ def test_a_damaged_config_that_cannot_be_rebuilt_is_refused(tmp_path):
     with pytest.raises(BuildError, match=r"templates-paper/test\.parquet"):
         build(tmp_path, Profile.clean)
     (folder / "data" / "templates-paper" / "test.parquet").unlink()
-    with pytest.raises(BuildError, match="the files of templates-paper are not as in its manifest"):
+    with pytest.raises(BuildError, match="files of templates-paper"):
         build(tmp_path, Profile.clean)
 
 
@@ -346,7 +346,7 @@ def test_checking_writes_nothing(tmp_path):
 def test_a_broken_manifest_is_refused_in_a_sentence(tmp_path):
     folder, _ = build(tmp_path)
     (folder / NAME).write_text("{}")
-    with pytest.raises(BuildError, match=r"is not a manifest of this version .*; move the folder away"):
+    with pytest.raises(BuildError, match="manifest of this version"):
         build(tmp_path)
 
 

@@ -69,7 +69,7 @@ def test_a_sentence_unlike_the_published_one_stops_the_build(tmp_path):
     published = PUBLISHED | {"guide.someone.0": "Someone asked the guide when {} {}."}
     with pytest.raises(
         BuildError,
-        match=r"guide\.someone\.0\.male\.txt.*'.* where he was\.'",
+        match=r"guide\.someone\.0\.male\.txt.*he was\.'",
     ):
         list(CONFIG.rows(files(tmp_path, published=published)))
 
@@ -80,7 +80,7 @@ def test_a_published_sentence_that_is_missing_stops_the_build(tmp_path):
 
 
 def test_a_template_whose_verb_cannot_agree_with_they_stops_the_build(tmp_path):
-    with pytest.raises(BuildError, match="has no version with they; correct the template"):
+    with pytest.raises(BuildError, match="version with they"):
         list(CONFIG.rows(files(tmp_path, "The $OCCUPATION told the $PARTICIPANT that $NOM_PRONOUN sings and dances.")))
 
 

@@ -77,7 +77,7 @@ def test_a_row_that_is_not_what_its_config_says_is_refused(bad, message):
 
 
 def test_a_split_without_rows_is_refused():
-    with pytest.raises(BuildError, match="made has no row in train; a published split must not be empty"):
+    with pytest.raises(BuildError, match=r"made\b.*train"):
         tables(row(), splits=("train", "test"))
 
 

@@ -6,8 +6,8 @@ import pytest
 import yaml
 from huggingface_hub import DatasetCard, HfApi, ModelCard
 
+from cards.formats.results_card import MARKER, with_card
 from cards.leaderboard import entries_of
-from cards.results_card import MARKER, with_card
 from scoring.declared import DECLARED
 from scoring.inference.checkpoint import identity
 from tests.cards.made import PROBES, RUN, cards, data, estimate, manifest, run

@@ -103,13 +103,13 @@ def test_a_licence_or_citation_that_is_not_described_is_refused_by_the_name_of_w
 @pytest.mark.fault(58)
 @pytest.mark.parametrize("none", ["", None])
 def test_what_has_no_licence_or_citation_is_refused_by_its_name(none):
-    with pytest.raises(CardError, match="probes: config stsb has no licence; nothing is published without one"):
+    with pytest.raises(CardError, match=r"probes: config stsb .*licence"):
         without(lambda config: config.update(licence=none))
     with pytest.raises(CardError, match="stsb/test"):
         without(lambda config: config["sources"][0].update(licence=none))
     with pytest.raises(CardError, match="stsb/test"):
         without(lambda config: config["sources"][0].update(citation=none))
-    with pytest.raises(CardError, match="probes: config stsb has no licence"):
+    with pytest.raises(CardError, match=r"probes: config stsb .*licence"):
         without(lambda config: config.pop("licence"))
 
 

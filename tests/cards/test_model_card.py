@@ -120,7 +120,7 @@ def test_hostile_names_stay_in_their_line_and_their_cell(tmp_path):
 
 @pytest.mark.fault(58)
 def test_a_data_set_that_does_not_say_what_its_scores_mean_is_refused(tmp_path):
-    with pytest.raises(CardError, match=r"unstereo does not say what its scores mean; rebuild it"):
+    with pytest.raises(CardError, match=r"unstereo .*rebuild"):
         made(tmp_path, manifests=MANIFESTS | {PAIRS: manifest(PAIRS, validity="")})
 
 

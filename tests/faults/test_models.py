@@ -181,7 +181,7 @@ def test_code_of_another_repository_is_refused_under_a_pinned_revision(tmp_path)
 @pytest.mark.fault(64)
 def test_code_of_a_tokenizer_needs_a_pinned_revision_too(tmp_path):
     (tmp_path / "tokenizer_config.json").write_text('{"auto_map": {"AutoTokenizer": [null, "own.T"]}}')
-    with pytest.raises(ScoringError, match="pin it to a commit of 40 hexadecimal digits"):
+    with pytest.raises(ScoringError, match="commit of 40"):
         checkpoint.check_code(tmp_path, {"model_type": "gpt2"}, "org/own", "main", trusted=True)
 
 
@@ -222,7 +222,7 @@ def test_an_expression_that_takes_too_long_is_refused(adapter, field, monkeypatc
 def test_an_expression_that_is_wrong_is_refused_and_a_plain_one_is_taken(adapter):
     config = peft_config(adapter)
     config.target_modules = "model.("
-    with pytest.raises(AdapterError, match="an expression for the names of modules that is not a regular expression"):
+    with pytest.raises(AdapterError, match="regular expression"):
         check_patterns(config, ["model.x"], adapter)
     config.target_modules = r".*\.(q|v)_proj"
     check_patterns(config, ["model.x.q_proj"] * 1000, adapter)
@@ -284,7 +284,7 @@ def test_a_run_with_a_tokenizer_that_backtracks_is_one_sentence(model, data, tmp
 def test_an_expression_of_a_tokenizer_that_backtracks_is_one_sentence(model):
     backtracking(model, "(a+)+$")
     loaded = load(model, device="cpu")
-    with pytest.raises(ScoringError, match=r"The tokenizer cannot encode .* give another one\."):
+    with pytest.raises(ScoringError, match="tokenizer cannot encode"):
         loaded.answer([Request("a", "a" * 60 + "!", (Option(" she"),))])
 
 

@@ -45,7 +45,7 @@ WRITERS = {
     "mitigation.editing.session.write_pairs": "adapter",
     "mitigation.running.plots": "adapter",
     "mitigation.recipes": "adapter",
-    "mitigation.running.run.make_and_evaluate": SHOWN,
+    "mitigation.running.steps.make_and_evaluate": SHOWN,
     "mitigation.training.train.save": "checkpoint",
     "pmi.analysis.plots": SHOWN,
     "pmi.counting.counts.write_counts": "counts",

@@ -6,7 +6,7 @@ import pytest
 
 from mitigation.adapters.write import describe
 from mitigation.recipes import get
-from mitigation.running.run import make_adapter
+from mitigation.running.steps import make_adapter
 from mitigation.training.data import TrainingData
 from mitigation.training.train import checkpoint_path
 from scoring.adapters.facts import Cost

@@ -197,7 +197,7 @@ def test_an_address_that_cannot_be_is_one_sentence(address, tmp_path, monkeypatc
     ):
         with pytest.raises((ChatError, ScoringError), match="--base-url"):
             connecting()
-    with pytest.raises(ScoringError, match=r"address of the server is not valid|no built data set"):
+    with pytest.raises(ScoringError, match=r"not valid|no built"):
         scoring.evaluate(base_url=[address], benchmarks="neutral", data=str(tmp_path))
 
 
@@ -376,7 +376,7 @@ def test_a_server_that_shifts_its_numbers_at_every_second_request_is_found():
         with stand_in.serving(server) as running:
             engine = connect(ServedOptions([running.url], None, "tiny-causal", concurrency=1))
             server.shifting, server.turn = True, first
-            with pytest.raises(ScoringError, match="changed its model during the run"):
+            with pytest.raises(ScoringError, match="changed its model"):
                 engine.answer(QUESTIONS, batch_size=1)
             engine.close()
 

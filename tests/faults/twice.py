@@ -15,12 +15,12 @@ import scoring.commands.rescore
 import scoring.commands.score
 from builders import generate
 from builders.generation import endpoint, pipelines
-from builders.generation.run import RunOptions
+from builders.generation.session import GenerationOptions
 from cards import results
 from mitigation.api import Options
 from mitigation.recipe import setting_options
 from mitigation.recipes import get
-from mitigation.running.run import WITHOUT_EFFECT
+from mitigation.running.steps import WITHOUT_EFFECT
 from pmi.counting.counts import Counts
 from scoring.adapters import facts
 from scoring.inference.load_options import BUNDLED, LoadOptions
@@ -299,7 +299,7 @@ COMMANDS = {
         words,
         generated,
         rows,
-        (pipelines.get("unstereo").settings, RunOptions),
+        (pipelines.get("unstereo").settings, GenerationOptions),
         chat_writers,
         values={"model": "n", "base_url": None},
     ),

@@ -16,7 +16,7 @@ import torch
 
 from mitigation.errors import MitigationError
 from mitigation.recipes import get
-from mitigation.running.run import make_and_evaluate
+from mitigation.running.steps import make_and_evaluate
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import read
 from scoring.inference.load_options import LoadOptions

@@ -17,7 +17,7 @@ from scipy.special import stdtrit
 from mitigation.editing.locate import locate
 from mitigation.recipes.fast import RECIPE
 from mitigation.running.evaluate import Evaluation
-from mitigation.running.run import make_and_evaluate
+from mitigation.running.steps import make_and_evaluate
 from mitigation.training.data import TrainingData
 from scoring import benchmarks
 from scoring.asking import run

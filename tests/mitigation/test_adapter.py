@@ -114,7 +114,7 @@ def test_an_adapter_of_a_model_in_a_folder_fits_its_copy_on_the_hub_and_no_other
     with attached(load("org/small", device="cpu"), made) as adapted:
         assert "lora" in str(adapted.network)
     edited(snapshot / "config.json", note="another model")
-    with pytest.raises(AdapterError, match="load the model that it was made for"):
+    with pytest.raises(AdapterError, match="was made for"):
         load("org/small", device="cpu", adapter=str(made))
 
 

@@ -24,7 +24,7 @@ from mitigation.__main__ import app
 from mitigation.errors import MitigationError
 from mitigation.publish import training_data
 from mitigation.recipes import get
-from mitigation.running import quantization, run
+from mitigation.running import quantization, steps
 from mitigation.running.quantization import choose_quantization
 from mitigation.texts import corpora
 from scoring.__main__ import app as scoring
@@ -101,11 +101,11 @@ def test_a_score_that_is_not_defined_over_few_rows_is_said_and_no_nan_is_printed
     (change,) = [c for c in changes if (c.difference.benchmark, c.difference.metric) == of]
     undefined = replace(change, before=replace(change.before, value=math.nan))
     adapter = Adapter("prompts", "m", "r", "float32", {}, {}, Cost(0, 0.0, 0, "cpu"), {})
-    printed = run.summary(adapter, [undefined], tmp_path / "out", tmp_path / "work")
+    printed = steps.summary(adapter, [undefined], tmp_path / "out", tmp_path / "work")
     assert printed[0] == "occugender labour corr. is not defined over these rows; give a higher --limit, or none."
     assert printed[1].startswith("Of 1 score: ")
     assert "nan" not in " ".join(printed)
-    assert run.summary(adapter, [change], tmp_path / "out", tmp_path / "work")[2].startswith("To remove: ")
+    assert steps.summary(adapter, [change], tmp_path / "out", tmp_path / "work")[2].startswith("To remove: ")
 
 
 def test_every_change_is_in_a_table_beside_the_runs(whole):
@@ -120,7 +120,7 @@ def test_every_change_is_in_a_table_beside_the_runs(whole):
 
 
 def test_what_a_recipe_reads_is_checked_before_a_model_is_loaded(source, tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "load_for_training", lambda _: pytest.fail("a model was loaded"))
+    monkeypatch.setattr(steps.quantization, "load_for_training", lambda _: pytest.fail("a model was loaded"))
     common = ("tiny-causal", "--out", tmp_path / "a", "--data", source, "--no-evaluate")
     (tmp_path / "text.pdf").write_text("She left.")
     assert "is not clear from its name; let it end in .txt" in refused(
@@ -253,7 +253,7 @@ def test_after_an_interrupted_evaluation_the_adapter_is_not_made_again(source, t
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run, "evaluate_adapter", interrupted)
+    monkeypatch.setattr(steps, "evaluate_adapter", interrupted)
     assert refused(*arguments, code=130).endswith("Interrupted; start the same command again to go on.")
     made = (tmp_path / "a-work" / "made" / FACTS).read_bytes()
     monkeypatch.undo()
@@ -333,7 +333,7 @@ def test_without_an_evaluation_there_is_an_adapter_without_changes(source, tmp_p
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--rank", "0"), "error: The setting rank is 0; give a value in its range."),
+        (("--rank", "0"), "error: The setting rank is 0"),
         (("--benchmarks", "nothing"), "error: No benchmark is called 'nothing'; the names are "),
         (("--text", "no-such-file"), "error: no-such-file cannot be read as text ("),
         (("--config", "no-such-file.toml"), "error: no-such-file.toml cannot be read ("),

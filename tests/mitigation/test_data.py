@@ -74,7 +74,7 @@ def released(path):
 def test_without_any_test_split_training_is_refused(tmp_path):
     source = data(tmp_path)
     (source / "gender-neutral-probes" / "manifest.json").unlink()
-    with pytest.raises(DataMissing, match="There is no built data set gender-neutral-probes in"):
+    with pytest.raises(DataMissing, match="data set gender-neutral-probes"):
         load_test_splits(str(source))
 
 

@@ -112,5 +112,5 @@ def test_an_interrupted_training_ends_as_one_that_was_not(tmp_path, monkeypatch)
 
 def test_pronouns_of_several_tokens_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(dpo, "PRONOUNS", ("she", "hippopotamus"))
-    with pytest.raises(MitigationError, match=r"^In the vocabulary of opt she or he is more than one token"):
+    with pytest.raises(MitigationError, match="opt she or he"):
         ran(models.model("opt"), data(tmp_path / "data"), tmp_path / "w")

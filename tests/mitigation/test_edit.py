@@ -344,7 +344,7 @@ def test_a_nan_loss_stops_training_at_once(tmp_path):
     network = stamped(model)
     with torch.no_grad():
         next(w for n, w in network.network.named_parameters() if "fast_values" in n).fill_(math.nan)
-    with pytest.raises(MitigationError, match=r"Batch 1 produced NaN or infinity \(loss nan, .*lower the learning"):
+    with pytest.raises(MitigationError, match=r"Batch 1 .*\(loss nan,"):
         run(model, network, tmp_path / "a.pt")
     assert not (tmp_path / "a.pt").exists()
 

@@ -153,7 +153,7 @@ def test_pairs_of_which_none_can_be_edited_are_refused(built, tmp_path, monkeypa
         raise MitigationError("no whole token")
 
     monkeypatch.setattr(pairs, "edit_pair", refuse)
-    with pytest.raises(MitigationError, match="None of the 4 pairs can be edited: no whole token"):
+    with pytest.raises(MitigationError, match="the 4 pairs"):
         fast.RECIPE.make(
             model("tiny-causal"),
             get("fast").profiles["clean"],

@@ -26,9 +26,8 @@ from mitigation.ability.tasks import PINNED, TASKS, TaskData
 from mitigation.adapters.write import describe, save_peft, write_facts
 from mitigation.commands.glue import write_changes
 from mitigation.errors import MitigationError
-from mitigation.projections.lora import write_projection
 from mitigation.projections.states import last_hidden_state
-from mitigation.projections.subspaces import Projection
+from mitigation.projections.subspaces import Projection, write_projection
 from scoring.adapters.attach import attach, wrap
 from scoring.adapters.facts import Cost, read
 from scoring.adapters.stamp import StampConfig
@@ -205,7 +204,7 @@ def test_an_interrupted_measurement_goes_on(folders, tmp_path, monkeypatch):
     assert len(made) == 8  # other settings are other runs
     path = tmp_path / "runs" / "base" / "other-seed-0.json"
     path.write_text("[]")
-    with pytest.raises(MitigationError, match="is not a run of GLUE as this version wrote it"):
+    with pytest.raises(MitigationError, match="run of GLUE"):
         glue.measure(base, data, replace(QUICK, epochs=2), tmp_path, silent())
 
 

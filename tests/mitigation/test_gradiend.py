@@ -95,7 +95,5 @@ def test_the_result_is_a_whole_model_with_a_smaller_preference_and_the_network_s
 
 def test_a_change_that_helps_nowhere_is_refused(tmp_path):
     settings = replace(get("gradiend").profiles["clean"], contrast=contrast(tmp_path), **QUICK | {"rates": "1e-30"})
-    with pytest.raises(
-        MitigationError, match=r"^No change of the weights of .* lowers the preference on held-out pairs"
-    ):
+    with pytest.raises(MitigationError, match="change of the weights"):
         get("gradiend").make(load(BUNDLED["tiny-causal"], device="cpu"), settings, TrainingData(""), tmp_path, silent())

@@ -182,5 +182,5 @@ class Unmarked(Settings):
 
 def test_a_job_reads_no_file_that_is_not_recorded():
     job = Job("polite", bundled(), Unmarked(), TrainingData(), Path(), silent())
-    with pytest.raises(MitigationError, match="words of polite is not marked as a file"):
+    with pytest.raises(MitigationError, match="words of polite"):
         job.read("words")

@@ -13,7 +13,7 @@ import torch
 from mitigation.errors import MitigationError
 from mitigation.recipes import cda, get
 from mitigation.texts.attribute_words import AttributeWords, Swapper, attribute_words, name_pairs
-from mitigation.training import language
+from mitigation.training import losses, trainable
 from mitigation.training.data import TrainingData
 from mitigation.training.train import TrainingSchedule, fit
 from scoring.adapters.attach import quiet
@@ -233,7 +233,7 @@ def test_names_are_swapped_where_they_are_written_like_names(tmp_path):
     before = settings.inputs()
     (tmp_path / "names.json").write_text('{"names": [["Will", "Kim"]]}')
     assert settings.inputs() != before
-    with pytest.raises(MitigationError, match=r"^First names are replaced for gender and "):
+    with pytest.raises(MitigationError, match=r"^First names"):
         replace(settings, published=True)
     (tmp_path / "names.json").write_text('{"names": [["A", "B", "C"]]}')
     with pytest.raises(MitigationError, match=r"names\.json.*\b3\b"):
@@ -251,8 +251,8 @@ def test_every_swapped_premise_swaps_back_where_words_are_in_one_pair():
 
 def test_masked_tokens_are_ordinary_ones_in_the_published_shares():
     model = load(BUNDLED["tiny-masked"], device="cpu")
-    loss = language.LanguageLoss(model, 0.15)
-    ids = torch.tensor(language.token_rows(model, ["she was here and he was there " * 30], 128, join=False)[:1] * 200)
+    loss = losses.LanguageLoss(model, 0.15)
+    ids = torch.tensor(trainable.token_rows(model, ["she was here and he was there " * 30], 128, join=False)[:1] * 200)
     corrupted, chosen = loss.corrupt(ids, torch.Generator().manual_seed(0))
     ordinary = ~torch.isin(ids, loss.special)
     assert not (chosen & ~ordinary).any()
@@ -278,7 +278,7 @@ def test_rates_are_raised_where_they_are_and_set_back(name, attention, hidden):
         return result
 
     before = rates()
-    with language.dropout(network, {"hidden": 0.31, "attention": 0.17}):
+    with trainable.dropout(network, {"hidden": 0.31, "attention": 0.17}):
         assert rates().count(0.17) == attention
         assert rates().count(0.31) >= hidden
     assert rates() == before
@@ -288,7 +288,7 @@ def test_rates_are_raised_where_they_are_and_set_back(name, attention, hidden):
 def test_profile_paper_of_dropout_has_the_published_rate_of_each_kind(kind, rate, tmp_path, monkeypatch):
     (tmp_path / "a.txt").write_text("one line\n")
     seen = []
-    monkeypatch.setattr(language, "train_on", lambda *given: seen.append(given[-1]))
+    monkeypatch.setattr(trainable, "train_on", lambda *given: seen.append(given[-1]))
     settings = replace(get("dropout").profiles["paper"], corpus=str(tmp_path / "a.txt"))
     data = TrainingData(str(tmp_path))
     model = SimpleNamespace(kind=kind, device=torch.device("cpu"), environment={"device": "cpu"})
@@ -299,11 +299,11 @@ def test_profile_paper_of_dropout_has_the_published_rate_of_each_kind(kind, rate
 def test_too_little_text_is_refused(tmp_path):
     (tmp_path / "a.txt").write_text("one line\n")
     settings = replace(get("dropout").profiles["clean"], corpus=str(tmp_path / "a.txt"))
-    with pytest.raises(MitigationError, match=r"^There are 1 texts to train on, and at least 8"):
+    with pytest.raises(MitigationError, match=r"1 texts .*least 8"):
         get("dropout").make(models.model("gpt2"), settings, TrainingData(str(tmp_path)), tmp_path, silent())
     network = torch.nn.Linear(2, 2)
     with (
-        pytest.raises(MitigationError, match=r"^Linear has no place with a dropout rate"),
-        language.dropout(network, {"hidden": 0.2, "attention": 0.2}),
+        pytest.raises(MitigationError, match=r"^Linear .*dropout rate"),
+        trainable.dropout(network, {"hidden": 0.2, "attention": 0.2}),
     ):
         pass

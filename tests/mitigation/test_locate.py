@@ -165,7 +165,7 @@ def test_nothing_stays_in_the_network():
 
 
 def test_pairs_without_a_subject_are_refused():
-    with pytest.raises(MitigationError, match=r"None of the 1 pairs has a subject before or after its blank"):
+    with pytest.raises(MitigationError, match="the 1 pairs"):
         locate.locate(models.model("gpt2"), ROWS[3:])
 
 

@@ -12,7 +12,7 @@ from builders.text.embedded import DATA
 from mitigation.adapters import merging
 from mitigation.adapters.write import MERGED, describe, save_peft, write
 from mitigation.errors import MitigationError
-from mitigation.projections import lora
+from mitigation.projections import subspaces
 from mitigation.recipes import ablation, get, mabel, names
 from mitigation.training.data import TrainingData
 from scoring.adapters.attach import attach, wrap
@@ -158,7 +158,7 @@ def test_a_bias_and_a_stamp_become_part_of_the_weights_where_there_is_a_place(na
     model = LoadOptions(str(tmp_path / "base"), device="cpu").load()
     (tmp_path / "work").mkdir()
     if way == "bias":
-        lora.write_projection(model, random_projection(32, mean=True), tmp_path / "work")
+        subspaces.write_projection(model, random_projection(32, mean=True), tmp_path / "work")
     else:
         stamped(model, tmp_path / "work")
     folder = written(model, tmp_path / "work", str(tmp_path / "base"))
@@ -244,6 +244,6 @@ def test_what_cannot_be_merged_is_refused_in_one_sentence(stamp, tmp_path):
 
 def test_a_model_that_would_say_something_else_is_not_written(stamp, tmp_path, monkeypatch):
     monkeypatch.setattr(merging, "STEEPNESS", 1.0)  # then the units are no ReLU
-    with pytest.raises(MitigationError, match=r"^The logits of the merged model differ from those of "):
+    with pytest.raises(MitigationError, match=r"logits .*merged model"):
         mitigation.merge("tiny-causal", stamp, out=tmp_path / "out")
     assert list(tmp_path.iterdir()) == []

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-import mitigation.running.run as running
+import mitigation.running.steps as running
 from mitigation.__main__ import app
 from mitigation.adapters.write import write_facts
 from mitigation.api import mitigate
@@ -89,7 +89,7 @@ def test_the_page_has_every_method_and_the_unchanged_model(folder):
 def test_adapters_of_two_models_are_refused(folder):
     (folder / "other").mkdir()
     write_facts(folder / "other", adapter(revision="s"))
-    with pytest.raises(MitigationError, match=r"has adapters of 2 models; give a folder with the adapters of one"):
+    with pytest.raises(MitigationError, match="adapters of 2"):
         comparison.rows_of(folder)
 
 
@@ -173,7 +173,7 @@ def test_settings_come_from_the_table_of_the_recipe(tmp_path):
     own = methods.settings_of(methods.recipes.get("inlp"), "clean", {"corpus": "own.txt"}, "text.txt", seed=0)
     assert own.corpus == "own.txt"
     path.write_text("seed = 3\n")
-    with pytest.raises(MitigationError, match=r"has settings outside of a table"):
+    with pytest.raises(MitigationError, match="outside of a"):
         methods.read_config(path)
     path.write_text("seed = \n")
     with pytest.raises(MitigationError, match=r"is not TOML"):

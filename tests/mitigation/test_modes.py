@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from mitigation import recipes
 from mitigation.__main__ import app
 from mitigation.errors import MitigationError
-from mitigation.running import run
+from mitigation.running import steps
 from mitigation.running.evaluate import changes_table
-from mitigation.running.run import full_precision_measures
+from mitigation.running.steps import full_precision_measures
 from scoring.adapters.facts import Change, read
 from scoring.inference.load_options import LoadOptions
 from tests.mitigation.made import bundled, data, quick, tuned
@@ -81,7 +81,7 @@ def four_bits(source, tmp_path_factory):
     out = tmp_path_factory.mktemp("four") / "q"
     few = "--benchmarks neutral --resamples 50 --limit 4 --device cpu --quantize 4bit".split()
     command = ["debias_tuning", models.folder("stories260K"), "--data", source, "--out", out, *FEW, *few]
-    measure, seen = run.evaluate_full_precision, []
+    measure, seen = steps.evaluate_full_precision, []
 
     def measured(*given):
         gc.collect()
@@ -90,7 +90,7 @@ def four_bits(source, tmp_path_factory):
         return measure(*given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "evaluate_full_precision", measured)
+        patch.setattr(steps, "evaluate_full_precision", measured)
         done = CliRunner().invoke(app, list(map(str, command)), env={"COLUMNS": "200"})
     assert done.exit_code == 0, done.output
     assert seen == [0], "the model in 4 bits is in memory while the one in full precision is loaded"
@@ -117,7 +117,7 @@ def test_where_full_precision_does_not_fit_a_sentence_says_so(tmp_path, monkeypa
 
     monkeypatch.setattr(LoadOptions, "load", load)
     console = Console(file=io.StringIO(), width=200)
-    assert run.evaluate_full_precision(LoadOptions("some-model", quantize="4bit"), None, tmp_path, console) == {}
+    assert steps.evaluate_full_precision(LoadOptions("some-model", quantize="4bit"), None, tmp_path, console) == {}
     assert console.file.getvalue() == (
         "some-model in full precision does not fit into the memory, so all scores are in 4 bits.\n"
     )
@@ -144,7 +144,7 @@ def test_too_little_memory_for_a_recipe_is_one_sentence_with_the_settings_that_h
 
     recipe = replace(recipes.get(name), run=run_out)
     with pytest.raises(MitigationError) as error:
-        run.run_recipe(recipe, recipe.profiles["clean"], some_model(), None, tmp_path, Console(file=io.StringIO()))
+        steps.apply_recipe(recipe, recipe.profiles["clean"], some_model(), None, tmp_path, Console(file=io.StringIO()))
     assert "some-model" in str(error.value)
     for option in said:
         assert option in str(error.value)
@@ -158,7 +158,7 @@ def test_other_errors_of_a_recipe_are_not_called_too_little_memory(tmp_path):
 
     recipe = replace(recipes.get("dpo"), run=fail)
     with pytest.raises(RuntimeError, match="shapes differ"):
-        run.run_recipe(recipe, recipe.profiles["clean"], some_model(), None, tmp_path, Console(file=io.StringIO()))
+        steps.apply_recipe(recipe, recipe.profiles["clean"], some_model(), None, tmp_path, Console(file=io.StringIO()))
 
 
 @pytest.mark.mirror

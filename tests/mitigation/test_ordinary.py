@@ -13,7 +13,7 @@ from benchmarks.occupations import NEW_TEMPLATES, PLANTED, TEMPLATES, pairs
 from builders.parsers.triplets import filled
 from builders.text.wording import BLANK
 from mitigation.editing import edit
-from mitigation.editing.edit import PARTS, OrdinaryText
+from mitigation.editing.kept import PARTS, Kept, OrdinaryText
 from mitigation.editing.pairs import OBJECT, edit_pair, scored_span
 from mitigation.editing.settings import EditingSchedule
 from mitigation.editing.stamped import StampedNetwork
@@ -84,7 +84,7 @@ def test_ordinary_text_is_asked_at_every_token_and_each_step_depends_on_its_numb
 
 
 def test_ordinary_text_without_a_text_is_refused():
-    with pytest.raises(MitigationError, match="The ordinary text has no line with a token"):
+    with pytest.raises(MitigationError, match="ordinary text"):
         OrdinaryText(models.model("gpt2"), [""], 0)
 
 
@@ -92,7 +92,7 @@ def test_ordinary_text_without_a_text_is_refused():
 def test_the_divergence_of_ordinary_text_is_zero_until_the_network_changes(name):
     model = load(BUNDLED[name], device="cpu") if name in BUNDLED else models.model(name)
     network, text = stamped(model), OrdinaryText(model, TEXTS, 0)
-    batch = edit.PairBatch([[edit_pair(model.tokens, ROW)]], edit.Kept(text.batch(0, 3)))
+    batch = edit.PairBatch([[edit_pair(model.tokens, ROW)]], Kept(text.batch(0, 3)))
     plan = EditingSchedule(gamma=2.0)
     assert float(batch.loss_terms(network, plan)["l_t"].detach()) == pytest.approx(0, abs=1e-5)
     for weight in network.trained.values():

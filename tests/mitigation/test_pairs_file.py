@@ -12,7 +12,7 @@ from mitigation.editing.session import split_subjects
 from mitigation.errors import MitigationError
 from mitigation.recipes import auto_debias, cda, dpo, get
 from mitigation.texts import pairs_file
-from mitigation.training import language
+from mitigation.training import trainable
 from mitigation.training.data import TrainingData
 from tests.mitigation.made import bundled, silent
 
@@ -145,9 +145,9 @@ def test_pairs_of_one_kind_cannot_be_aligned(tmp_path):
 
 def test_cda_trains_on_both_sentences_of_a_pair_and_swaps_nothing(tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr(language, "train_on", lambda job, texts, measures: seen.extend(texts))
+    monkeypatch.setattr(trainable, "train_on", lambda job, texts, measures: seen.extend(texts))
     made("cda", occupations(tmp_path), tmp_path / "w" / "made")
     assert len(seen) == 2 * 24
     assert sum(" she " in f" {text} " for text in seen) > 0
-    with pytest.raises(MitigationError, match="Pairs have both sentences already"):
+    with pytest.raises(MitigationError, match="both sentences"):
         cda.CdaSettings(pairs="a.json", corpus="b.txt")

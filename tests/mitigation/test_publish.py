@@ -232,7 +232,7 @@ def test_files_that_are_not_part_of_the_adapter_are_not_published(own):
 
 
 def test_a_base_without_a_name_on_the_hub_must_be_given_one(own):
-    with pytest.raises(MitigationError, match="tiny-causal, which is not a name on the Hub; give the name"):
+    with pytest.raises(MitigationError, match=r"tiny-causal, .*Hub"):
         publication(own, "org/less", "mit")
     with pytest.raises(MitigationError, match="--base"):
         publication(own, "org/less", "mit", "../x")
@@ -313,7 +313,7 @@ def test_damaged_files_and_secrets_are_not_published(own, monkeypatch):
     with pytest.raises(AdapterError, match=r"adapter_model\.safetensors.*mitigation\.json"):
         publication(own, "org/less", "mit", BASE)
     facts_with(own, files=digests(own))
-    with pytest.raises(AdapterError, match="is no whole safetensors file"):
+    with pytest.raises(AdapterError, match="safetensors file"):
         publication(own, "org/less", "mit", BASE)
 
 

@@ -168,12 +168,12 @@ def test_an_error_inside_a_block_leaves_nothing_behind():
 
 
 def test_a_stamp_cannot_be_merged():
-    with pytest.raises(AdapterError, match=r"not linear, so PEFT cannot merge it; use probes mitigate merge"):
+    with pytest.raises(AdapterError, match="probes mitigate merge"):
         stamped(network("gpt2")).merge_and_unload()
 
 
 def test_a_layer_that_is_not_there_is_refused():
-    with pytest.raises(AdapterError, match=r"The layer is 2 and the model has 2; give one from 0 to 1\."):
+    with pytest.raises(AdapterError, match=r"layer is 2 .*0 to 1"):
         get_peft_model(network("gpt2"), StampConfig(layer=2))
 
 

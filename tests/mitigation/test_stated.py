@@ -10,7 +10,7 @@ from rich.console import Console
 from benchmarks import occupations
 from builders.parsers.triplets import filled
 from builders.text.wording import BLANK
-from mitigation.editing import edit, pairs, stated
+from mitigation.editing import edit, kept, pairs
 from mitigation.editing.settings import EditingSchedule
 from mitigation.editing.stamped import StampedNetwork
 from mitigation.recipes import get
@@ -31,20 +31,20 @@ def model(request):
 
 def test_what_measures_stated_gender_shares_no_template_noun_or_name_with_what_keeps_it():
     frames = {template.replace("{job}", "").partition(" ")[2] for template in occupations.NEW_TEMPLATES}
-    assert not [template for template in stated.TEMPLATES if any(template in frame for frame in frames)]
+    assert not [template for template in kept.TEMPLATES if any(template in frame for frame in frames)]
     measured = {person.split()[-1] for people in occupations.GENDERED.values() for person in people}
-    nouns = {person.split()[-1] for people in stated.PEOPLE for person in people}
-    nouns |= set(itertools.chain(*stated.KINDS))
+    nouns = {person.split()[-1] for people in kept.PEOPLE for person in people}
+    nouns |= set(itertools.chain(*kept.KINDS))
     assert not nouns & measured
-    assert not set(stated.NAMES) & set(occupations.NAMES)
+    assert not set(kept.NAMES) & set(occupations.NAMES)
     openings = [pair.pro.partition(". ")[0] for kind, pair in occupations.kept_pairs() if kind == "declared"]
-    kept = list(itertools.chain(*stated.sentences()))
-    assert not [one for one in kept if any(one.before.startswith(opening) for opening in openings)]
+    sentences = list(itertools.chain(*kept.sentences()))
+    assert not [one for one in sentences if any(one.before.startswith(opening) for opening in openings)]
 
 
 def test_as_many_sentences_have_a_pronoun_of_men_as_of_women_and_each_states_its_gender():
-    every = list(itertools.chain(*stated.sentences()))
-    for man, woman in stated.sentences():
+    every = list(itertools.chain(*kept.sentences()))
+    for man, woman in kept.sentences():
         assert man.forms[0] in MEN
         assert man.forms == woman.forms[::-1]
         assert man.after == woman.after
@@ -52,18 +52,18 @@ def test_as_many_sentences_have_a_pronoun_of_men_as_of_women_and_each_states_its
     for one in every:
         assert (one.forms[0] in MEN) != (one.forms[1] in MEN)
         gender = int(one.forms[0] not in MEN)
-        words = {person.lower() for person in stated.PEOPLE[gender]} | set(stated.KINDS[gender])
+        words = {person.lower() for person in kept.PEOPLE[gender]} | set(kept.KINDS[gender])
         declared = any(f" {form}" in one.before for form in ("he.", "she.", "he and him.", "she and her."))
         assert declared or any(word in one.before.lower() for word in words), one
 
 
 @pytest.mark.parametrize("model", KINDS, indirect=True)
 def test_batches_take_every_sentence_once_in_a_pass_and_halves_have_none_in_common(model):
-    made = stated.StatedGender(model, 3)
-    assert made.count == 2 * len(list(stated.sentences()))
+    made = kept.StatedGender(model, 3)
+    assert made.count == 2 * len(list(kept.sentences()))
     batch = made.batch(0, made.count)
     assert len({query.ids + query.at for query in batch.queries}) > 0.9 * made.count
-    assert made.batch(1, 6) == stated.StatedGender(model, 3).batch(1, 6)
+    assert made.batch(1, 6) == kept.StatedGender(model, 3).batch(1, 6)
     assert len(made.batch(0, 1).queries) == 2, "a pair at least"
     one, two = made.halves()
     assert one.count + two.count == made.count
@@ -76,11 +76,11 @@ def test_batches_take_every_sentence_once_in_a_pass_and_halves_have_none_in_comm
 
 @pytest.mark.parametrize("model", KINDS, indirect=True)
 def test_an_unchanged_model_has_no_l_g_and_a_changed_one_has_its_divergence_at_the_pronoun(model):
-    kept = edit.KeptText(stated=stated.StatedGender(model, 0))
+    text = kept.KeptText(stated=kept.StatedGender(model, 0))
     network = StampedNetwork(wrap(model.network, StampConfig(layer=1, units=8)), 1, model.kind, model.tokens.pad)
     row = {"id": "a", "subject": "nurse", **filled(f"The nurse said that {BLANK} left.", "she", "he")}
     pair = pairs.edit_pair(model.tokens, row)
-    batch = edit.PairBatch([[pair]], kept.batch(0, 6))
+    batch = edit.PairBatch([[pair]], text.batch(0, 6))
     schedule = EditingSchedule(delta=3.0)
     assert _terms(batch, network, schedule)["l_g"] == pytest.approx(0, abs=1e-5)
     torch.manual_seed(0)
@@ -90,7 +90,7 @@ def test_an_unchanged_model_has_no_l_g_and_a_changed_one_has_its_divergence_at_t
     parts = terms["l_e"] + 10 * terms["l_s1"] + 0.1 * terms["l_s2"] + 3 * terms["l_g"]
     assert terms["loss"] == pytest.approx(parts, rel=1e-4)
     divergences = []
-    for query in kept.stated.batch(0, 6).queries:
+    for query in text.stated.batch(0, 6).queries:
         now = _logs(network.network, query)
         with network.network.disable_adapter():
             before = _logs(network.network, query)
@@ -114,7 +114,7 @@ def test_an_edit_with_l_g_moves_the_pronoun_of_unseen_sentences_less(model, tmp_
     jobs = ("nurse", "farmer", "teacher", "pilot")
     rows = [{"id": job, "subject": job, **filled(f"The {job} said that {BLANK} left.", "she", "he")} for job in jobs]
     made = [pairs.edit_pair(model.tokens, row) for row in rows]
-    seen, unseen = edit.KeptText(stated=stated.StatedGender(model, 0)).halves()
+    seen, unseen = kept.KeptText(stated=kept.StatedGender(model, 0)).halves()
     moved = {}
     for weight in (0.0, 40.0):
         torch.manual_seed(0)
@@ -131,11 +131,11 @@ def test_an_edit_with_l_g_moves_the_pronoun_of_unseen_sentences_less(model, tmp_
 def test_a_shift_of_both_sentences_to_one_pronoun_leaves_the_lean_of_a_pair():
     logs = torch.randn(4, 6, dtype=torch.float64)
     forms = torch.tensor([[2, 3], [3, 2], [2, 3], [3, 2]])
-    before = stated.leans(logs, forms)
+    before = kept.leans(logs, forms)
     logs[:, 2] += 0.7
-    assert stated.leans(logs, forms).tolist() == pytest.approx(before.tolist())
+    assert kept.leans(logs, forms).tolist() == pytest.approx(before.tolist())
     logs[0, 2] += 0.4
-    assert (stated.leans(logs, forms) - before).tolist() == pytest.approx([0.2, 0], abs=1e-9)
+    assert (kept.leans(logs, forms) - before).tolist() == pytest.approx([0.2, 0], abs=1e-9)
 
 
 def test_the_paper_has_no_l_g():

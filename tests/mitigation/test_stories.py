@@ -7,7 +7,7 @@ from builders.datasets import get as data_sets
 from builders.files.write import tables
 from mitigation.recipes import get
 from mitigation.running.evaluate import Evaluation
-from mitigation.running.run import evaluate_adapter, make_adapter
+from mitigation.running.steps import evaluate_adapter, make_adapter
 from mitigation.training.data import TrainingData
 from scoring import benchmarks
 from scoring.asking import run

@@ -11,7 +11,7 @@ from mitigation import recipes
 from mitigation.__main__ import app
 from mitigation.commands import table
 from mitigation.methods.comparison import BENCHMARKS, COLUMNS, Method, changes_frame, printed_rows
-from mitigation.running import run
+from mitigation.running import steps
 from scoring.adapters.facts import Adapter, Change, Cost, read
 from scoring.benchmarks import get as benchmark
 from tests.mitigation.test_fast import rows
@@ -147,5 +147,5 @@ def test_a_sweep_edits_blocks_and_numbers_of_units_once(tmp_path, monkeypatch):
     assert [x for x, *_ in content["units"]["SS held out"]] == [2]
     assert read(tmp_path / "out" / "fast-gender-units-2").settings["units"] == 2
     assert (tmp_path / "out" / "sweep.png").read_bytes().startswith(b"\x89PNG")
-    monkeypatch.setattr(run, "make_and_evaluate", None)  # a complete adapter is not made again
+    monkeypatch.setattr(steps, "make_and_evaluate", None)  # a complete adapter is not made again
     assert CliRunner().invoke(app, arguments, env={"COLUMNS": "200"}).exit_code == 0

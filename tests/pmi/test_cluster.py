@@ -107,13 +107,13 @@ def test_a_wrong_cluster_option_is_refused_in_one_sentence(corpus, tmp_path, opt
 
 def test_without_sbatch_the_message_says_where_to_start(corpus, job, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(ClusterError, match="There is no sbatch on this machine; start the command where Slurm jobs"):
+    with pytest.raises(ClusterError, match="no sbatch"):
         on_slurm()(job, shards([corpus]), lambda done, total: None)
 
 
 def test_an_error_of_sbatch_is_reported(slurm, corpus, job):
     (slurm.parent / "bin" / "sbatch").write_text("#!/bin/bash\nexit 1\n")
-    with pytest.raises(ClusterError, match=r"Slurm refused the job \(.*\); read the message of sbatch above"):
+    with pytest.raises(ClusterError, match="Slurm refused"):
         on_slurm()(job, shards([corpus]), lambda done, total: None)
 
 
@@ -121,14 +121,12 @@ def test_a_missing_package_is_named_with_what_to_install(slurm, corpus, job, mon
     monkeypatch.setitem(sys.modules, "dill", None)
     with pytest.raises(
         ClusterError,
-        match=r"Counting on many machines needs the package dill, which is not installed; install it with pip install",
+        match="package dill",
     ):
         on_slurm()(job, shards([corpus]), lambda done, total: None)
 
 
 @pytest.mark.parametrize("wrong", [{"memory": 0}, {"memory": float("nan")}, {"workers": 0}, {"tries": -1}])
 def test_resources_that_no_task_can_have_are_refused(wrong):
-    with pytest.raises(
-        ClusterError, match=r"A task cannot have memory=.*; give memory above 0, at least 1 worker, and"
-    ):
+    with pytest.raises(ClusterError, match=r"memory=.*least 1 worker"):
         Resources(**wrong)

@@ -149,12 +149,12 @@ def test_a_file_name_without_a_known_format_is_refused(tmp_path):
 
 @pytest.mark.parametrize("name", ["nothing.txt", "none/*.txt", "memory://nothing"])
 def test_a_name_that_matches_nothing_is_refused(tmp_path, name):
-    with pytest.raises(CorpusError, match=r"There is no file .*; give files, folders, globs or addresses"):
+    with pytest.raises(CorpusError, match="no file"):
         shards([name if "://" in name else tmp_path / name])
 
 
 def test_an_address_of_an_unknown_kind_is_refused():
-    with pytest.raises(CorpusError, match=r"nowhere://x cannot be listed \(.*\); check the address and access"):
+    with pytest.raises(CorpusError, match=r"nowhere://x .*listed"):
         shards(["nowhere://x"])
 
 

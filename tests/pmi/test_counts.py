@@ -124,7 +124,7 @@ def test_tables_that_differ_in_any_part_of_the_rule_do_not_add_up(field, tmp_pat
 
 
 def test_a_sum_of_no_tables_is_refused():
-    with pytest.raises(TableError, match=r"There are no counts to add up; give at least one table\."):
+    with pytest.raises(TableError, match=r"one table\."):
         merge([])
 
 
@@ -168,12 +168,12 @@ def test_a_gendered_word_that_was_not_counted_is_refused_with_those_that_were():
 
 @pytest.mark.parametrize("weights", [(), (0.0,), (1.0, -1.0), (float("nan"),), (float("inf"),)])
 def test_weights_without_a_mean_are_refused(weights):
-    with pytest.raises(TableError, match="give numbers of at least 0 that are not all 0"):
+    with pytest.raises(TableError, match="not all 0"):
         made().delta([GenderedPair("she", "he", weight) for weight in weights])
 
 
 def test_counts_of_another_shape_than_the_words_are_refused():
-    with pytest.raises(TableError, match=r"for 7 words and 4 gendered words give \(7,\) and \(7, 4\)"):
+    with pytest.raises(TableError, match=r"\(7,\) and \(7, 4\)"):
         made(near=NEAR[:, :3])
 
 
@@ -198,13 +198,13 @@ def test_a_file_that_is_not_there_is_named():
 
 def test_a_file_that_is_no_parquet_is_named(tmp_path):
     (tmp_path / "c.parquet").write_bytes(b"counts")
-    with pytest.raises(TableError, match=r"c\.parquet is not a Parquet file .*; give one that pmi count wrote"):
+    with pytest.raises(TableError, match=r"c\.parquet .*Parquet file"):
         Counts.read(tmp_path / "c.parquet")
 
 
 def test_a_parquet_file_without_counts_is_named(tmp_path):
     pq.write_table(pa.table({"word": ["a"]}), tmp_path / "c.parquet")
-    with pytest.raises(TableError, match=r"c\.parquet holds no counts; give a file that pmi count wrote"):
+    with pytest.raises(TableError, match=r"c\.parquet .*no counts"):
         Counts.read(tmp_path / "c.parquet")
 
 
@@ -213,7 +213,7 @@ def test_a_damaged_file_is_named(tmp_path):
     data = bytearray((tmp_path / "c.parquet").read_bytes())
     data[4:60] = bytes(56)
     (tmp_path / "c.parquet").write_bytes(data)
-    with pytest.raises(TableError, match=r"c\.parquet is damaged .*; count the corpus again"):
+    with pytest.raises(TableError, match=r"c\.parquet is damaged"):
         Counts.read(tmp_path / "c.parquet")
 
 

@@ -58,9 +58,7 @@ def test_a_second_start_after_a_crash_counts_only_missing_files(machines, corpus
         tries=0,
         logging_dir=str(tmp_path / "logs"),
     )
-    with pytest.raises(
-        ClusterError, match=r"Task 1 on Ray died \(tries: 1, .*\); give it more memory, or read its log in"
-    ):
+    with pytest.raises(ClusterError, match=r"Task 1 .*\(tries: 1,"):
         crashing.run()
     before = times(job)
     assert list(before) == [job.part(files[0]).name]

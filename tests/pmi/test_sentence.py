@@ -152,5 +152,5 @@ def test_a_sentence_stays_when_its_value_is_within_the_threshold(value, kept):
 
 @pytest.mark.parametrize("epsilon", [-0.1, float("nan")])
 def test_a_negative_threshold_is_refused(epsilon):
-    with pytest.raises(ValueError, match=r"The threshold is .*; give a number of at least 0, such as 0.65"):
+    with pytest.raises(ValueError, match="threshold is"):
         within(0.1, epsilon)

@@ -142,7 +142,7 @@ def test_kendall_of_too_little_is_undefined_without_a_warning(values):
 
 
 def test_fewer_than_two_pairs_cannot_be_compared():
-    with pytest.raises(TableError, match="There are 1 pairs to compare; give at least two pairs that were counted"):
+    with pytest.raises(TableError, match="1 pairs"):
         agreement(counts(SMALL), [GenderedPair("she", "he")])
 
 
@@ -179,7 +179,7 @@ def test_a_text_that_is_not_a_list_of_pairs_is_refused(text, message):
 
 
 def test_weights_that_are_all_0_are_refused():
-    with pytest.raises(TableError, match="The weights of the pairs have no mean; give numbers of at least 0 that are"):
+    with pytest.raises(TableError, match=r"weights .*no mean"):
         table(counts(SMALL), parse_pairs("she:he=0"))
 
 

@@ -38,7 +38,7 @@ def test_a_value_that_is_not_finite_is_refused_by_the_name_of_its_word(value):
 
 
 def test_unequal_lengths_are_refused():
-    with pytest.raises(TableError, match="has 2 words, 1 values and 2 counts; give equally many"):
+    with pytest.raises(TableError, match="2 words, 1 values"):
         DeltaTable.of(["nurse", "bridge"], [0.9], [7, 12], RULE)
 
 

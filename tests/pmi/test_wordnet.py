@@ -77,7 +77,7 @@ def test_the_zip_file_of_nltk_is_read(tmp_path, monkeypatch, nowhere):
 
 
 def test_without_wordnet_the_message_says_what_to_install(nowhere):
-    with pytest.raises(WordNetError, match=r"WordNet was not found on this machine.*install it with 'apt install word"):
+    with pytest.raises(WordNetError, match="apt install word"):
         load()
 
 
@@ -114,7 +114,7 @@ def test_the_included_words_need_no_wordnet_in_any_order(included, nowhere):
 
 def test_the_words_of_another_table_need_wordnet(included, nowhere):
     for words in (included[1:], [*included, "b"], []):
-        with pytest.raises(WordNetError, match="only the words of gender-pmi are known without it"):
+        with pytest.raises(WordNetError, match="words of gender-pmi"):
             dictionary(words)
 
 

@@ -120,7 +120,7 @@ def test_the_file_of_examples_comes_back_as_it_was(small, tmp_path):
 
 def test_a_column_that_mixes_types_is_refused(small, tmp_path):
     table = tables.as_table({"id": str(n), "x": "a" if n < 30 else n} for n in range(60))
-    with pytest.raises(ScoringError, match="give columns of one type and length"):
+    with pytest.raises(ScoringError, match="columns of one"):
         report.parquet("made", table, tmp_path / "made.parquet")
 
 
@@ -167,7 +167,7 @@ def test_a_file_of_rows_that_changes_while_it_is_read_is_named(tmp_path):
     assert [row["id"] for row in loaded.rows] == ["0", "1", "2", "3", "4"]
     path = folder / "made/data/one/test.parquet"
     path.write_bytes(path.read_bytes() + b" ")
-    with pytest.raises(ScoringError, match="was changed while it was read"):
+    with pytest.raises(ScoringError, match="changed while"):
         list(loaded.rows)
     path.unlink()
     with pytest.raises(ScoringError, match="cannot be read"):

@@ -148,7 +148,7 @@ def test_a_run_is_scored_with_another_one_beside_it(tmp_path):
     text = (tmp_path / "two" / "report.html").read_text()
     assert "same: 1 tiny-causal." in text
     assert '<line class="other"' in text
-    with pytest.raises(ScoringError, match=r"has the profile clean, and this run paper; give beside=… a run of one"):
+    with pytest.raises(ScoringError, match=r"clean, .*paper; .*beside=…"):
         scoring.evaluate("tiny-causal", profile="paper", beside=tmp_path / "one", **about)
     with pytest.raises(ScoringError, match=r"nowhere.*cannot be read as results"):
         scoring.evaluate("tiny-causal", beside=[tmp_path / "nowhere"], **about)

@@ -130,7 +130,7 @@ def test_a_length_is_measured_once(monkeypatch):
 
 
 def test_a_network_that_answers_by_chance_is_refused():
-    with pytest.raises(ScoringError, match=r"^odd gives another answer when it is asked again \(logits differ by \d+%"):
+    with pytest.raises(ScoringError, match=r"^odd .*by \d+%"):
         faulty("llama", lambda ids, mask, logits: logits + torch.randn(logits.shape[-1]))
 
 
@@ -140,7 +140,7 @@ def test_a_network_that_looks_ahead_is_refused_as_causal(shift):
     def ahead(ids, mask, logits):
         return logits.flip(-1) * (1 + 0.1 * ids.shape[1]) if shift > 0 else logits.roll(shift, 1)
 
-    with pytest.raises(ScoringError, match=r"^odd is used as a causal model, but its answers depend on later tokens"):
+    with pytest.raises(ScoringError, match=r"^odd .*later tokens"):
         faulty("llama", ahead)
 
 
@@ -153,7 +153,7 @@ def test_a_network_that_cannot_be_run_is_refused():
 
 
 def test_a_network_with_outputs_for_other_positions_is_refused():
-    with pytest.raises(ScoringError, match=r"The network gives 13 outputs for 12 tokens|outputs for \d+ tokens"):
+    with pytest.raises(ScoringError, match=r"outputs for \d+"):
         faulty("bert", lambda ids, mask, logits: torch.cat([logits, logits[:, :1]], 1), kind="masked")
 
 

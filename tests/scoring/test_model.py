@@ -283,7 +283,7 @@ def test_options_of_a_width_are_scored_as_behind_padding_on_the_left(name, setti
 
 def test_padding_counts_against_the_window():
     request = Request("a", "", (Option("The nurse came", width=200),))
-    with pytest.raises(ScoringError, match=r"^a needs 200 tokens and the model's context window is 96"):
+    with pytest.raises(ScoringError, match=r"^a needs 200 .*96"):
         model("llama").answer([request])
 
 
@@ -511,7 +511,7 @@ def test_a_token_without_probability_stops_the_run(monkeypatch):
         made._network.head, "forward", lambda h: plain(h).index_fill(-1, torch.tensor([banned]), -math.inf)
     )
     assert made.answer([Request("a", "The nurse", candidates=("he",))])
-    with pytest.raises(ScoringError, match=r"^a: llama in float32 gave -inf as a log-probability"):
+    with pytest.raises(ScoringError, match=r"^a: llama .*-inf"):
         made.answer([Request("a", "The nurse", candidates=("she",))])
 
 
@@ -697,15 +697,15 @@ def test_a_checkpoint_without_its_head_is_refused(tmp_path):
     transformers.BertModel(network("bert").config).save_pretrained(tmp_path)
     settings = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(settings | {"architectures": ["BertForMaskedLM"]}))
-    with pytest.raises(ScoringError, match=r"lack \d+ tensors that it needs, first cls.* filled with random numbers"):
+    with pytest.raises(ScoringError, match=r"lack \d+ .*cls"):
         load(tmp_path)
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path):
-    with pytest.raises(ScoringError, match=r"has no config.json, so transformers does not know it"):
+    with pytest.raises(ScoringError, match=r"no config.json"):
         load(tmp_path)
     (tmp_path / "adapter_config.json").write_text("{}")
-    with pytest.raises(ScoringError, match="is an adapter; give the model it was trained for"):
+    with pytest.raises(ScoringError, match="is an adapter;"):
         load(tmp_path)
 
 
@@ -718,7 +718,7 @@ def test_the_file_that_is_broken_or_missing_is_named(tmp_path):
     without = shutil.copytree(BUNDLED["tiny-causal"], tmp_path / "without")
     for path in without.glob("tokenizer*"):
         path.unlink()
-    with pytest.raises(ScoringError, match="without' has no file of a tokenizer, such as"):
+    with pytest.raises(ScoringError, match=r"without' .*tokenizer"):
         load(without)
 
 
@@ -748,7 +748,7 @@ def test_code_that_comes_with_a_model_runs_only_when_trusted_and_pinned(tmp_path
     with pytest.raises(ScoringError, match="--trust"):
         load(tmp_path)
     for revision in (None, "main", "abc123"):
-        with pytest.raises(ScoringError, match="pin it to a commit of 40 hexadecimal digits"):
+        with pytest.raises(ScoringError, match="commit of 40"):
             checkpoint.check_code(tmp_path, config, "org/own", revision, trusted=True)
     checkpoint.check_code(tmp_path, config, "org/own", "0a" * 20, trusted=True)
 
@@ -770,7 +770,7 @@ def test_pickled_weights_are_read_only_when_allowed(saved):
         load(path)
     assert repr(load(path, allow_pickle=True).answer(causal_requests()[:3])) == repr(expected)
     (path / "pytorch_model.bin").unlink()
-    with pytest.raises(ScoringError, match=r"has no weights; give a model with \*.safetensors files"):
+    with pytest.raises(ScoringError, match=r"\*.safetensors files"):
         load(path)
 
 
@@ -810,13 +810,13 @@ def test_an_adapter_that_does_not_fit_is_refused(saved, tmp_path):
     path = saved("llama")
     with pytest.raises(ScoringError, match=r"adapter_config.*PEFT"):
         load(path, adapter=tmp_path)
-    with pytest.raises(ScoringError, match=r"is a whole model and no adapter"):
+    with pytest.raises(ScoringError, match="whole model"):
         load(path, adapter=path)
 
 
 def test_quantization_without_its_package_is_refused(monkeypatch):
     monkeypatch.setattr(checkpoint.importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(ScoringError, match="Weights in 4bit need the package bitsandbytes; install it with pip"):
+    with pytest.raises(ScoringError, match="package bitsandbytes"):
         checkpoint.quantized("4bit", torch.float32)
     with pytest.raises(ScoringError, match="'2bit'"):
         checkpoint.quantized("2bit", torch.float32)

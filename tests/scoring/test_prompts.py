@@ -168,9 +168,7 @@ def test_a_truncated_file_is_refused_wherever_it_ends(tmp_path):
     path = tmp_path / "cut.json"
     for end in range(0, len(whole), 7):
         path.write_bytes(whole[:end])
-        with pytest.raises(
-            ScoringError, match=r"cut.json is not valid \(Invalid JSON: .+\); give an object with the fields name"
-        ):
+        with pytest.raises(ScoringError, match=r"cut.json .*Invalid JSON"):
             prompts.read(path)
 
 
@@ -179,7 +177,7 @@ def test_a_file_that_holds_no_object_is_refused(tmp_path, content):
     (tmp_path / "p.json").write_bytes(content)
     with pytest.raises(
         ScoringError,
-        match=r"p.json is not valid \(input should be an object, given .+\); give an object with the fields name, ",
+        match=r"p.json .*an object,",
     ):
         prompts.read(tmp_path / "p.json")
 

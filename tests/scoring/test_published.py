@@ -228,7 +228,7 @@ def test_shares_by_job_have_the_known_correlations_with_the_labour_market(data):
         assert round(score.value, 2) == correlation
         assert score.clusters == 40
         assert score.low < score.value < score.high
-    with pytest.raises(published.BrokenFileError, match="has the same shares for all jobs"):
+    with pytest.raises(published.BrokenFileError, match="same shares"):
         published.run("occugender-jobs", "alpaca-7b", data, resamples=10)
 
 
@@ -334,7 +334,7 @@ def test_the_scores_of_pythia_are_the_known_ones_and_the_intervention_has_no_ver
     result.save(tmp_path / "run")
     read = scoring.load(tmp_path / "run")
     assert read.report.estimates[0].value == scores["1.3b-swapped-long"].value
-    with pytest.raises(ScoringError, match="no examples, so there is no paired comparison"):
+    with pytest.raises(ScoringError, match="no examples"):
         read.compare(result)
 
 

@@ -263,7 +263,7 @@ def test_results_that_are_not_there_are_a_sentence(tmp_path):
 
 
 def test_an_environment_that_json_cannot_hold_is_refused(tmp_path):
-    with pytest.raises(ScoringError, match=r"The report holds .* a set; use text, numbers, lists and mappings"):
+    with pytest.raises(ScoringError, match=r"holds .* a set"):
         report.write(tmp_path, made_report(environment={"bad": {1}}), {}, {})
     assert not files(tmp_path)
 
@@ -341,7 +341,7 @@ def test_a_failure_leaves_the_earlier_files_and_no_others(written, tables, monke
         raise OSError("disk full")
 
     monkeypatch.setattr(os, "fsync", broken)
-    with pytest.raises(ScoringError, match=r"cannot be written \(disk full\); choose another --out"):
+    with pytest.raises(ScoringError, match=r"\(disk full\); .*--out"):
         report.write(written, made_report(model="other"), tables, {})
     assert files(written) == before
 

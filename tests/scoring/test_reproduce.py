@@ -319,7 +319,7 @@ def test_kept_examples_that_were_changed_are_not_read(tmp_path, monkeypatch):
     (file,) = (tmp_path / "runs").rglob("*.parquet")
     table = pq.read_table(file).to_pandas()
     table.assign(female_logprob=-20.0).to_parquet(file)
-    with pytest.raises(UnreachableError, match=r"is not the file that was written beside .*; delete both"):
+    with pytest.raises(UnreachableError, match="delete both"):
         Measured(*places, offline=True, resamples=20)._preferences("all ours-5-paper-test-3", "female")
 
 

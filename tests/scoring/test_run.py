@@ -620,7 +620,7 @@ def test_benchmarks_that_do_not_suit_are_remarked_upon(data):
     fit, remarks = run.suited(parts, "causal", "m", named=False)
     assert [part.benchmark.name for part in fit] == ["unstereo"]
     assert remarks == ["The benchmark crows_pairs_modified is for masked models, and m is a causal one."]
-    with pytest.raises(ScoringError, match="The benchmark unstereo is for causal models, and m is a masked one"):
+    with pytest.raises(ScoringError, match=r"unstereo .*m is"):
         run.suited(parts, "masked", "m", named=False)
 
 

@@ -272,9 +272,9 @@ def test_what_the_engine_cannot_do_is_refused_before_anything_is_sent():
     with serving() as running:
         engine = connected(running)
         before = len(running.asked)
-        with pytest.raises(ScoringError, match="Padding that other tokens do not see cannot be sent to a server"):
+        with pytest.raises(ScoringError, match=r"^Padding"):
             engine.answer([Request("padded", options=(Option("She ran.", width=20),))])
-        with pytest.raises(ScoringError, match="Words cannot be banned from what a server generates"):
+        with pytest.raises(ScoringError, match="banned"):
             engine.answer(REQUESTS[4:5], decoding=Decoding(banned=("he",)))
         # The candidates, which are scored first, the control sentence, and the control rows after them.
         assert len(running.asked) == before + 3
@@ -406,10 +406,10 @@ def test_a_model_that_changes_between_two_requests_is_found_and_its_answers_are_
     def fault(_body, before):
         server.scale = 1.0 if before < handshake + 4 else 0.8
 
-    changed = pytest.raises(ScoringError, match="changed its model during the run: a token of the control sentence has")
+    changed = pytest.raises(ScoringError, match=r"token .*control sentence")
     with serving(server, fault) as running, Store(tmp_path, {}) as store, changed:
         answered(connected(running, concurrency=1), store)
-    other = pytest.raises(ScoringError, match="now serves another model than the one whose responses are stored")
+    other = pytest.raises(ScoringError, match="serves another model")
     with serving(server) as running, Store(tmp_path, {}) as store, other:
         answered(connected(running), store)
     with serving() as running, Store(tmp_path, {}) as store:
@@ -496,7 +496,7 @@ def test_a_server_whose_weights_change_by_one_percent_between_two_runs_is_found(
     with serving(server) as running, Store(tmp_path, {}) as store:
         answered(connected(running), store)  # the same model is recognised
     server.scale = 1.01
-    other = pytest.raises(ScoringError, match="now serves another model than the one whose responses are stored")
+    other = pytest.raises(ScoringError, match="serves another model")
     with serving(server) as running, Store(tmp_path, {}) as store, other:
         answered(connected(running), store)
 
@@ -507,7 +507,7 @@ def test_a_server_whose_weights_change_by_one_percent_during_a_run_is_found(hand
     def fault(_body, before):
         server.scale = 1.0 if before < handshake + 2 else 1.01
 
-    changed = pytest.raises(ScoringError, match="changed its model during the run: log-probabilities of the control")
+    changed = pytest.raises(ScoringError, match="log-probabilities of the")
     with serving(server, fault) as running, Store(tmp_path, {}) as store, changed:
         answered(connected(running, concurrency=1), store)
 
@@ -517,7 +517,7 @@ def test_responses_without_their_control_rows_are_not_used(tmp_path):
         answered(connected(running), store)
     lines = store.path.read_bytes().splitlines(keepends=True)
     store.path.write_bytes(b"".join([lines[0], *lines[1 + ROUNDS :]]))
-    lost = pytest.raises(ScoringError, match="have lost the control rows by which their model is recognised")
+    lost = pytest.raises(ScoringError, match="control rows")
     with serving() as running, Store(tmp_path, {}) as store, lost:
         answered(connected(running), store)
 
@@ -525,7 +525,7 @@ def test_responses_without_their_control_rows_are_not_used(tmp_path):
 def test_servers_of_different_models_are_refused():
     other = stand_in.Server()
     other.scale = 0.9
-    with serving() as one, serving(other) as two, pytest.raises(ScoringError, match="serve different models, as log-"):
+    with serving() as one, serving(other) as two, pytest.raises(ScoringError, match="different models"):
         connected(one, two)
 
 

@@ -207,13 +207,13 @@ def test_resamples_in_which_a_small_group_is_empty_do_not_count():
 
 def test_what_does_not_fit_together_is_refused():
     x = np.zeros(3)
-    with pytest.raises(ScoringError, match=r"2 cluster names came with 3 rows; give one for each row\."):
+    with pytest.raises(ScoringError, match=r"2 cluster .*3 rows"):
         estimate(SHARE, {"x": x}, None, np.arange(2))
-    with pytest.raises(ScoringError, match=r"The group odd marks 2 rows of 3; mark every row\."):
+    with pytest.raises(ScoringError, match="odd marks 2"):
         stats.measure([(Group("odd", np.ones(2, bool)), SHARE)], {"x": x}, np.arange(3))
     with pytest.raises(ScoringError, match=r"columns of different lengths \(x 3, y 2\); give one value for each row\."):
         estimate(SHARE, {"x": x, "y": np.zeros(2)})
-    with pytest.raises(ScoringError, match=r"An interval of 1 resamples was asked for; give at least 2, such as 10000"):
+    with pytest.raises(ScoringError, match="1 resamples"):
         estimate(SHARE, {"x": x}, resamples=1)
     for columns in (lambda t: (t["x"], t["x"]), lambda t: t["x"][:2]):
         with pytest.raises(ScoringError, match=r"pair.*\b3\b"):
@@ -321,9 +321,9 @@ def test_a_side_is_known_where_the_ideal_value_is_an_end_of_the_range_and_unknow
 
 def test_runs_over_other_examples_are_not_compared():
     one, other = ({"id": np.array(ids), "x": np.zeros(2)} for ids in (["a", "b"], ["a", "c"]))
-    with pytest.raises(ScoringError, match=r"differ in 1 ids, first b and c in row 2; compare two runs of the same"):
+    with pytest.raises(ScoringError, match="b and c"):
         paired(SHARE, one, other)
-    with pytest.raises(ScoringError, match=r"The runs have 2 and 3 rows; compare two runs of the same data set"):
+    with pytest.raises(ScoringError, match="2 and 3"):
         paired(SHARE, one, {"x": np.zeros(3)})
 
 

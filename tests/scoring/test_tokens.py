@@ -99,7 +99,7 @@ def test_a_tokenizer_that_can_begin_no_sentence_is_refused_only_when_one_is_aske
 
     made = Tokens(Nothing(), "causal")
     assert whole(made, Request("a", "ab", (Option("c"),))) == made.tokenizer("abc")["input_ids"]
-    with pytest.raises(ScoringError, match="neither a beginning-of-sequence nor an end-of-sequence token"):
+    with pytest.raises(ScoringError, match="beginning-of-sequence"):
         whole(made, Request("a", "", (Option("abc"),)))
 
 
@@ -107,7 +107,7 @@ def test_a_tokenizer_that_can_begin_no_sentence_is_refused_only_when_one_is_aske
 @pytest.mark.parametrize("name", marked([*CAUSAL, *REAL, "bert"]))
 @pytest.mark.parametrize("text", ["", " ", "\t\n "])
 def test_a_blank_option_is_refused(name, text):
-    with pytest.raises(ScoringError, match=r"^x: the option '.*' is blank; give it at least one visible character"):
+    with pytest.raises(ScoringError, match=r"^x: .*is blank"):
         scored_x(tokens(name), text)
 
 
@@ -126,7 +126,7 @@ def test_a_token_over_the_boundary_is_refused_and_shown(name):
 
 @pytest.mark.fault(37)
 def test_a_sentencepiece_token_over_the_boundary_is_refused_and_shown():
-    with pytest.raises(ScoringError, match="'▁she' holds the end of the context and the beginning of"):
+    with pytest.raises(ScoringError, match="'▁she'"):
         scored(tokens("llama"), "The nurse said that ", "she")
 
 
@@ -218,7 +218,7 @@ def test_a_span_outside_the_option_is_refused(spans):
 
 
 def test_a_span_of_blanks_is_refused():
-    with pytest.raises(ScoringError, match=r"^a: the span ' ' has no token"):
+    with pytest.raises(ScoringError, match=r"^a: .*span ' '"):
         scored(tokens("bert"), "", "The nurse", spans=((3, 4),))
 
 
@@ -280,7 +280,7 @@ def test_left_masks_put_one_mask_in_the_place_of_the_rest_of_a_span():
 
 def test_a_masked_model_is_not_asked_for_the_next_token():
     for request in (Request("a", "The nurse", candidates=("she",)), Request("a", "The nurse", max_new=5)):
-        with pytest.raises(ScoringError, match=r"^a wants the next token, which a masked model does not give"):
+        with pytest.raises(ScoringError, match=r"^a .*masked model"):
             tokens("bert").prompt(request, tokens("bert").encode([request.context])[0])
 
 
@@ -296,7 +296,7 @@ LONG = "The nurse said that she would come again in the morning."
 @pytest.mark.parametrize("name", ["gpt2", "llama", "bert"])
 def test_a_sentence_longer_than_the_window_is_refused_with_its_lengths(name):
     made = tokens(name, window=8)
-    with pytest.raises(ScoringError, match=r"^a needs \d+ tokens and the model's context window is 8; shorten the"):
+    with pytest.raises(ScoringError, match=r"^a needs \d+ .*8;"):
         scored(made, "", LONG)
     assert not made.truncated
 
@@ -336,7 +336,7 @@ def test_truncation_of_a_whole_sentence_keeps_its_beginning(name):
 
 @pytest.mark.fault(38)
 def test_truncation_that_leaves_nothing_to_score_is_refused():
-    with pytest.raises(ScoringError, match="cuts off all that is to be scored"):
+    with pytest.raises(ScoringError, match="cuts off all"):
         scored(tokens("bert", window=6, truncate=True), "", LONG, spans=((len(LONG) - 8, len(LONG) - 1),))
     with pytest.raises(ScoringError, match=r"no token of .* can be scored"):
         scored(tokens("gpt2", window=3, truncate=True), "", LONG, spans=((len(LONG) - 8, len(LONG) - 1),))
@@ -347,7 +347,7 @@ def test_new_tokens_need_room_in_the_window():
     made = tokens("gpt2", window=16, truncate=True)
     context = made.encode([LONG + LONG])[0]
     assert made.prompt(Request("a", LONG + LONG), context, 10) == context.ids[-6:]
-    with pytest.raises(ScoringError, match=r"^a: 30 new tokens leave no room in the window of 16; ask for fewer"):
+    with pytest.raises(ScoringError, match=r"^a: 30 .*16;"):
         made.prompt(Request("a", LONG), made.encode([LONG])[0], 30)
 
 
@@ -490,7 +490,7 @@ def test_every_blank_has_a_mask_and_the_first_is_read():
 def test_a_blank_without_a_word_or_outside_the_window_is_refused():
     with pytest.raises(ScoringError, match="has no token to mask"):
         asked(tokens("bert"), Request("a", "", (Option("she said", ((3, 3),), "decoded"),)))
-    with pytest.raises(ScoringError, match="cuts off all that is to be scored"):
+    with pytest.raises(ScoringError, match="cuts off all"):
         asked(
             tokens("bert", window=4, truncate=True), Request("a", "", (Option("she said that", ((9, 13),), "decoded"),))
         )

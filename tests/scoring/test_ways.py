@@ -490,7 +490,7 @@ def test_the_halves_of_the_samples_of_a_text_bound_what_agrees_with_it(data):
 
 
 def test_a_model_in_the_process_has_no_turns(data):
-    with pytest.raises(ScoringError, match="needs turns of a chat, which the engine of this run"):
+    with pytest.raises(ScoringError, match="turns of a chat"):
         scored(data, planted(likelihood), ways="likelihood,two_turns")
 
 

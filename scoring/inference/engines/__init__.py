@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from builders.generation.run import CACHE
+from builders.generation.session import CACHE
 from cards.common.files import LOCK, RECORD, locked, refuse_links, strays
 from cards.common.options import filled
 from cards.common.packages import required

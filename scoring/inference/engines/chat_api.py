@@ -17,7 +17,7 @@ from rich.console import Console
 from builders.dataset import BuildError
 from builders.generation.clients import ChatClient, ChatRequest, DryRunClient
 from builders.generation.responses import ChatResponse, request_body
-from builders.generation.run import RunOptions, opened, print_costs
+from builders.generation.session import GenerationOptions, opened, print_costs
 from builders.generation.spending import Spending
 from cards.common.answer_key import answer_key, shown_key
 from cards.common.files import locked
@@ -41,7 +41,7 @@ _NEEDS = "The benchmark {} needs log-probabilities, which a chat API does not gi
 SAMPLED = "These are sampled answers, not probabilities: the numbers are shares of what the model wrote."
 
 
-def sample(options: RunOptions, sampling: Sampling, settings: Settings, console: Console) -> RunResult:
+def sample(options: GenerationOptions, sampling: Sampling, settings: Settings, console: Console) -> RunResult:
     """Asks a chat API and writes the report to ``settings.out``; or prints what that would cost, without scores.
 
     Raises
@@ -318,7 +318,7 @@ def run(call: Call, console: Console, _processes: Processes) -> RunResult:
         if out is None:
             out = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         spending = {field.name: getattr(call.sampling, field.name) for field in fields(Spending)}
-        options = RunOptions(
+        options = GenerationOptions(
             name(call),
             out,
             next(iter(call.servers.base_url), None),

@@ -1,4 +1,8 @@
-"""Sentences that state a gender, where an edit has to keep the pronoun: L_g, which FAST (Chen et al., 2024) lacks.
+"""What an edit keeps besides its pairs: ordinary texts (L_t), and the pronoun where a text states a gender (L_g).
+
+FAST (Chen et al., 2024) has neither. L_t is the divergence KL(unchanged || edited) at every token of some texts. A
+masked model has to be asked with a mask: each text has :data:`PARTS` versions. Each version masks another part of the
+tokens, so after as many passes each token was asked once.
 
 An edit that makes *he* and *she* equally probable after an occupation may do so everywhere, even after *my
 grandmother*. L_t hardly notices: of a sentence's tokens one is the pronoun. L_g is the divergence KL(unchanged ||
@@ -13,17 +17,16 @@ The sentences are in English and were written for this project. A noun, an appos
 gender. None of their templates, nouns and names is among those of ``benchmarks/occupations.py``, which measure it.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
 
-from scoring.inference.model import Model
+from mitigation.editing.settings import order_of_pass
+from mitigation.recipe import MitigationError, Model
 from scoring.inference.tokens import Query
 from scoring.types import Option, Request
 
@@ -52,6 +55,11 @@ TEMPLATES = (
     "told us about {his} journey.",
     "wrote to everybody who had helped {him}.",
 )
+
+#: The parts of a text for a masked model, so that one masks about 15 % of it.
+PARTS = 7
+#: The most tokens of a text; the rest is cut.
+LONGEST = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +130,92 @@ def leans(logs: torch.Tensor, forms: torch.Tensor) -> torch.Tensor:
     return (two[:, 0] - two[:, 1]).view(-1, 2).mean(1)
 
 
+def numbers_of_step(seed: int, step: int, size: int, count: int) -> Iterator[tuple[int, int]]:
+    """The ``size`` texts of a step as the number of the pass and the number of the text, below ``count``.
+
+    The passes follow each other, each in an order of its own; a step depends on its number alone.
+
+    >>> sorted(number for passed, number in numbers_of_step(0, 0, 3, 3)), list(numbers_of_step(0, 1, 1, 1))
+    ([0, 1, 2], [(1, 0)])
+    """
+    order: list[int] = []
+    drawn = -1
+    for position in range(step * size, (step + 1) * size):
+        passed, place = divmod(position, count)
+        # A step may begin in one pass and end in a later one.
+        if passed != drawn:
+            order, drawn = order_of_pass(seed, passed, count), passed
+        yield passed, order[place]
+
+
+class OrdinaryText:
+    """Queries for all tokens of ordinary texts, in a new order in every pass over them.
+
+    Parameters
+    ----------
+    texts:
+        The texts; each is cut after :data:`LONGEST` tokens or at the model's window.
+    seed:
+        Of the order, and of the parts that are masked.
+
+    Raises
+    ------
+    MitigationError
+        If no text has a token.
+    """
+
+    def __init__(self, model: Model, texts: Sequence[str], seed: int) -> None:
+        tokens = model.tokens
+        self.kind, self.seed, self.mask = tokens.kind, seed, tokens.tokenizer.mask_token_id
+        # A causal model reads each text after the start token, a masked one between the tokens around a text.
+        if tokens.kind == "causal":
+            before, after = tokens.start, []
+        else:
+            before, after = tokens.prefix, tokens.suffix
+        self.around = len(before), len(after)
+        longest = min(LONGEST, tokens.window or LONGEST) - sum(self.around)
+        self.rows = []
+        for encoding in tokens.encode(list(texts)):
+            ids = encoding.ids[:longest]
+            if ids:
+                self.rows.append((*before, *ids, *after))
+        if not self.rows:
+            raise MitigationError("The ordinary text has no line with a token; give other text, or --gamma 0.")
+
+    def batch(self, step: int, size: int) -> list[Query]:
+        """The queries of a step over ``size`` texts, or all where there are fewer; a step depends on its number."""
+        count, size = len(self.rows), min(size, len(self.rows))
+        queries = []
+        for passed, number in numbers_of_step(self.seed, step, size, count):
+            query = self._query(number, passed)
+            if query.at:
+                queries.append(query)
+        return queries
+
+    def halves(self) -> tuple[Self, Self]:
+        """Two of these, of which each has every second text."""
+        both = copy.copy(self), copy.copy(self)
+        for start, half in enumerate(both):
+            half.rows = self.rows[start::2]
+        return both
+
+    def _query(self, number: int, passed: int) -> Query:
+        """The query for all tokens of a text after those before them, or for a masked part of its tokens."""
+        ids = self.rows[number]
+        before, after = self.around
+        end = len(ids) - after
+        if self.kind == "causal":
+            # A token is predicted at the position before it.
+            return Query(ids, tuple(range(before - 1, end - 1)), ids[before:end])
+        # The same order in every pass, so that the parts of a text do not overlap.
+        order = np.random.default_rng([self.seed, number]).permutation(end - before)
+        part = sorted(before + int(place) for place in order[passed % PARTS :: PARTS])
+        hidden = list(ids)
+        for place in part:
+            hidden[place] = self.mask
+        return Query(tuple(hidden), tuple(part), tuple(ids[place] for place in part))
+
+
 class StatedGender:
     """Queries for the pronouns of :func:`sentences`, in a new order in every pass over the pairs.
 
@@ -150,7 +244,7 @@ class StatedGender:
         """The number of sentences, twice that of the pairs."""
         return 2 * len(self._pairs)
 
-    def halves(self) -> tuple[StatedGender, StatedGender]:
+    def halves(self) -> tuple[Self, Self]:
         """Two of these, of which each has every second pair."""
         both = copy.copy(self), copy.copy(self)
         for start, half in enumerate(both):
@@ -161,10 +255,42 @@ class StatedGender:
         """The queries of a step over ``size`` sentences, at least a pair; a step depends on its number."""
         queries, forms = [], []
         count, size = len(self._pairs), max(size // 2, 1)
-        for position in range(step * size, (step + 1) * size):
-            passed, place = divmod(position, count)
-            number = int(np.random.default_rng([self.seed, passed]).permutation(count)[place])
+        for _, number in numbers_of_step(self.seed, step, size, count):
             for query, both in self._pairs[number]:
                 queries.append(query)
                 forms.append(both)
         return StatedBatch(queries, forms)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a step keeps besides its pairs: queries of ordinary text, and of pronouns whose gender is stated."""
+
+    ordinary: Sequence[Query] = ()
+    stated: StatedBatch = NO_SENTENCES
+
+
+NOTHING = Kept()
+
+
+@dataclass(frozen=True, slots=True)
+class KeptText:
+    """Where a training takes what it keeps from; None for none."""
+
+    ordinary: OrdinaryText | None = None
+    stated: StatedGender | None = None
+
+    def batch(self, step: int, size: int) -> Kept:
+        """What a step keeps, ``size`` texts of each."""
+        ordinary = self.ordinary.batch(step, size) if self.ordinary else ()
+        stated = self.stated.batch(step, size) if self.stated else NO_SENTENCES
+        return Kept(ordinary, stated)
+
+    def halves(self) -> tuple["KeptText", "KeptText"]:
+        """Two of these, of which each has every second text."""
+        ordinary = self.ordinary.halves() if self.ordinary else (None, None)
+        stated = self.stated.halves() if self.stated else (None, None)
+        return KeptText(ordinary[0], stated[0]), KeptText(ordinary[1], stated[1])
+
+
+NO_TEXT = KeptText()

@@ -1,4 +1,4 @@
-"""One run of a pipeline: a client, the rows, the files, or a dry run with its cost."""
+"""What a pipeline does with a chat model: its client, its rows and files, or its cost before anything is sent."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CACHE = "replies.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class RunOptions(Spending):
+class GenerationOptions(Spending):
     """The options that all pipelines have."""
 
     model: Annotated[str, Option(help="The model's name at the endpoint.")]
@@ -55,7 +55,7 @@ class RunOptions(Spending):
     only_accepted: Annotated[bool, Option("--only-accepted", help="Leave out rows that were not accepted.")] = False
 
 
-def generate(name: str, options: RunOptions, settings: Any, console: Console, errors: Console) -> None:
+def generate(name: str, options: GenerationOptions, settings: Any, console: Console, errors: Console) -> None:
     """Runs a pipeline and writes its rows, or prints what a run would cost (``options.dry_run``).
 
     Raises
@@ -73,7 +73,7 @@ def generate(name: str, options: RunOptions, settings: Any, console: Console, er
 
 
 @contextmanager
-def opened(options: RunOptions, errors: Console) -> Iterator[RecordingClient | DryRunClient]:
+def opened(options: GenerationOptions, errors: Console) -> Iterator[RecordingClient | DryRunClient]:
     """The client that the options describe: a chat model, recorded responses, or a dry run.
 
     Raises
@@ -122,11 +122,11 @@ def opened(options: RunOptions, errors: Console) -> Iterator[RecordingClient | D
                     client.close()
 
 
-def _prices(options: RunOptions) -> CostModel | None:
+def _prices(options: GenerationOptions) -> CostModel | None:
     return costs.cost_model(options.model, options.price_prompt, options.price_reply, options.prices)
 
 
-def _connect(options: RunOptions) -> Endpoint:
+def _connect(options: GenerationOptions) -> Endpoint:
     """The endpoint; the HTTP client is only imported when a request is sent."""
     with required("Sending requests (without --offline)", "generate", ChatError):
         from builders.generation.endpoint import Endpoint
@@ -134,7 +134,7 @@ def _connect(options: RunOptions) -> Endpoint:
 
 
 def _budget(
-    options: RunOptions, prices: CostModel | None, cache: ResponseCache, opened_files: ExitStack
+    options: GenerationOptions, prices: CostModel | None, cache: ResponseCache, opened_files: ExitStack
 ) -> Budget | None:
     if options.budget is None:
         return None
@@ -149,7 +149,7 @@ def _budget(
     return Budget.after(prices, limit, cache.own.values(), sent)
 
 
-def _make_rows(name: str, options: RunOptions, settings: Any, client: RecordingClient, console: Console) -> None:
+def _make_rows(name: str, options: GenerationOptions, settings: Any, client: RecordingClient, console: Console) -> None:
     pipeline, log = pipelines.get(name), FilterLog()
     rows = pipeline.run(settings, options.model, client, log)
     reviews = None
@@ -184,7 +184,7 @@ def _main_reason(log: FilterLog) -> str:
     return f"stage {stage} dropped {count} texts, each of which {reason}"
 
 
-def print_costs(client: DryRunClient, options: RunOptions, console: Console) -> None:
+def print_costs(client: DryRunClient, options: GenerationOptions, console: Console) -> None:
     """Prints the requests, tokens and costs of a dry run."""
     prices = _prices(options)
     console.print(cost_table(client, prices), soft_wrap=False)

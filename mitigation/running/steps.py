@@ -1,6 +1,6 @@
-"""One run: from a model and a recipe to an adapter with metrics before and after.
+"""The steps of a recipe: from a model to an adapter with metrics before and after.
 
-A run that was interrupted repeats no finished step. Its steps lie in a folder with the name of the output
+An interrupted command repeats no finished step. The steps lie in a folder with the name of the output
 and ``-work``: checkpoints, the adapter without metrics (``made``), and runs of scoring ``before`` and
 ``after``. With weights in 4 bits, ``before`` is the unchanged model in 4 bits, and ``control`` the one in
 full precision: their difference is the effect of quantization alone. The values of ``control`` are added to
@@ -17,31 +17,23 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
 
 import scoring
 from builders.files.folders import replace_folder, scratch_beside
 from cards.common import files, numbers, terminal
-from mitigation.adapters.temporary import attached
-from mitigation.adapters.write import check_target, describe, text, write, write_facts
+from mitigation.adapters import temporary, write
 from mitigation.editing import PAIRS
-from mitigation.errors import MitigationError
 from mitigation.methods import comparison
-from mitigation.recipe import WITHOUT_EFFECT, Recipe
-from mitigation.running.estimate import plan_loading
+from mitigation.recipe import WITHOUT_EFFECT, Console, MitigationError, Model, Recipe, ScoringError, TrainingData
+from mitigation.running import estimate, quantization
 from mitigation.running.evaluate import Evaluation, Key, changes_table, compare_runs, estimates
-from mitigation.running.quantization import load_for_training
-from mitigation.training.data import TrainingData, training_prompts
+from mitigation.training.data import training_prompts
 from scoring import benchmarks, report
 from scoring.adapters.facts import FACTS, PROMPT, Adapter, Change, Numbers, is_whole_model, read
 from scoring.benchmarks import neutral
-from scoring.inference.batching import out_of_memory
-from scoring.inference.load_options import LoadOptions
-from scoring.inference.model import Model
-from scoring.inference.self_debias import with_prompt
+from scoring.inference import batching, load_options, self_debias
 from scoring.inputs import prompts
 from scoring.report.headlines import HeadlineChange, conclusion
-from scoring.types import ScoringError
 
 #: A file of the folder of the steps, by whose checksum a later run knows that a run made the folder.
 MARK = "steps.txt"
@@ -52,7 +44,7 @@ FULL_PRECISION = " in full precision"
 def make_and_evaluate(
     recipe: Recipe,
     settings: Any,
-    options: LoadOptions,
+    options: load_options.LoadOptions,
     data: TrainingData,
     out: Path,
     evaluation: Callable[[Model], Evaluation] | None,
@@ -92,20 +84,20 @@ def make_and_evaluate(
         If the recipe does not work for this kind of model, or ``out`` has other content.
     """
     work = out.with_name(f"{out.name}-work")
-    check_target(out)
+    write.check_target(out)
     check_work_folder(work)
     settings.inputs()  # what the recipe reads is there and has the right form, before a model is loaded
     bits = None
     if loaded is None:
         # Each process of a distributed training has a GPU of its own.
         options = replace(options, device=options.device or _gpu_of_process())
-        plan = plan_loading(recipe, settings, options, quantize)
+        plan = estimate.plan_loading(recipe, settings, options, quantize)
         terminal.show(errors, plan.remarks)
         bits = plan.quantize
         settings = plan.settings
         options = replace(options, quantize=bits, dtype=plan.dtype)
         with errors.status(f"Loading {options.model} …"):
-            model = load_for_training(options)
+            model = quantization.load_for_training(options)
     else:
         model = loaded
     if model.kind not in recipe.kinds:
@@ -130,14 +122,14 @@ def make_and_evaluate(
             # A recipe may have measured changes of its own, which come first.
             changes, compared = evaluate_adapter(model, chosen, work, out.name, errors, answers)
             adapter = replace(adapter, changes=(*adapter.changes, *changes))
-        write(work / "made", adapter, out)
+        write.write(work / "made", adapter, out)
         if chosen is not None:
             if bits:  # the adapter is in place, so that nothing is lost if full precision does not fit into the memory
                 del model
                 full_precision = evaluate_full_precision(options, chosen, work, errors)
                 measures = {**adapter.measures, **full_precision_measures(adapter.changes, full_precision)}
                 adapter = replace(adapter, measures=measures)
-                write_facts(out, adapter)
+                write.write_facts(out, adapter)
             table = changes_table(adapter.changes, full_precision).to_csv(index=False)
             files.put(work / "changes.csv", table.encode())
     terminal.show(console, summary(adapter, compared, out, work))
@@ -214,12 +206,12 @@ def _headline(adapter: Adapter, compared: Sequence[HeadlineChange]) -> Headline 
             name, before, row.after, comparison.change_text(row), comparison.COLUMNS[table.bias].ideal, words
         )
     for change in compared:
-        estimate = change.before
-        if estimate.ideal is not None:
-            name = f"{estimate.benchmark} {estimate.short_name}"
+        score = change.before
+        if score.ideal is not None:
+            name = f"{score.benchmark} {score.short_name}"
             difference = numbers.with_interval(change.difference.numbers, "+.2f")
             words = change.verdict or "no verdict"
-            return Headline(name, estimate.numbers, change.after.value, difference, estimate.ideal, words)
+            return Headline(name, score.numbers, change.after.value, difference, score.ideal, words)
     return None
 
 
@@ -248,7 +240,7 @@ def check_work_folder(work: Path) -> None:
         ours = [files.LOCK, MARK, files.RECORD]
         ours += [name for name in files.strays(work, ()) if name.startswith(".rank-")]
         files.refuse_strays(work, ours, MitigationError)
-    check_target(work / "made")
+    write.check_target(work / "made")
 
 
 def make_adapter(
@@ -276,16 +268,16 @@ def make_adapter(
         if finished and adapter:
             shutil.copytree(finished, scratch, dirs_exist_ok=True)
         else:
-            adapter = run_recipe(recipe, settings, model, data, scratch, errors)
-        write_facts(scratch, adapter)
+            adapter = apply_recipe(recipe, settings, model, data, scratch, errors)
+        write.write_facts(scratch, adapter)
         replace_folder(scratch, folder)
     return adapter
 
 
-def run_recipe(
+def apply_recipe(
     recipe: Recipe, settings: Any, model: Model, data: TrainingData, folder: Path, errors: Console
 ) -> Adapter:
-    """Runs a recipe into an empty folder.
+    """Makes an adapter by a recipe in an empty folder.
 
     Raises
     ------
@@ -295,7 +287,7 @@ def run_recipe(
     try:
         return recipe.make(model, settings, data, folder, errors)
     except (RuntimeError, MemoryError) as error:
-        if not out_of_memory(error):
+        if not batching.out_of_memory(error):
             raise
         raise MitigationError(out_of_memory_sentence(recipe, settings, model)) from None
 
@@ -369,11 +361,11 @@ def _made_before(recipe: Recipe, settings: Any, model: Model, data: TrainingData
     changes = tuple(change for change in adapter.changes if change.benchmark in (recipe.name, PAIRS))
     measures = {name: value for name, value in adapter.measures.items() if not name.endswith(FULL_PRECISION)}
     adapter = replace(adapter, changes=changes, measures=measures)
-    same = describe(folder, model, recipe.name, settings, data=versions, cost=adapter.cost, measures=measures)
+    same = write.describe(folder, model, recipe.name, settings, data=versions, cost=adapter.cost, measures=measures)
     # The free memory may have been another one then, which changes no result.
     then = {name: adapter.settings.get(name) for name in WITHOUT_EFFECT if name in same.settings}
     same = replace(same, changes=changes, settings={**same.settings, **then})
-    if text(same) != text(adapter):
+    if write.text(same) != write.text(adapter):
         return None
     return adapter
 
@@ -391,15 +383,15 @@ def evaluate_adapter(
     before = evaluation.run(model, plain, work / "before", errors, answers)
     if (folder / PROMPT).is_file():
         prompt = prompts.read(folder / PROMPT)
-        after = evaluation.run(with_prompt(model, prompt), prompt, work / "after", errors)
+        after = evaluation.run(self_debias.with_prompt(model, prompt), prompt, work / "after", errors)
     else:
-        with attached(model, folder, name) as adapted:
+        with temporary.attached(model, folder, name) as adapted:
             after = evaluation.run(adapted, plain, work / "after", errors)
     return compare_runs(work / "before", work / "after", (before, after), model.kind, evaluation.resamples)
 
 
 def evaluate_full_precision(
-    options: LoadOptions, evaluation: Evaluation, work: Path, errors: Console
+    options: load_options.LoadOptions, evaluation: Evaluation, work: Path, errors: Console
 ) -> dict[Key, Numbers]:
     """The estimates of the unchanged model in full precision; compares them with those of the model in 4 bits.
 
@@ -412,7 +404,7 @@ def evaluate_full_precision(
         model = replace(options, quantize=None).load()
         texts = evaluation.run(model, prompts.PROMPTS["plain"], work / "control", errors)
     except (RuntimeError, ScoringError) as error:
-        if not out_of_memory(error):
+        if not batching.out_of_memory(error):
             raise
         terminal.show(
             errors, [f"{options.model} in full precision does not fit into the memory, so all scores are in 4 bits."]
