@@ -82,7 +82,7 @@ def steps(
             by_line.setdefault(step.line, step)
     if not by_line:
         raise ScoringError(f"No number of {', '.join(table.id for table in tables)} is of a run of a model.")
-    needed = set()
+    needed: set[str] = set()
     for step in by_line.values():
         needed.update(_data_of(step))
     missing = [name for name in DATASETS if name in needed and not (data / name / "manifest.json").is_file()]
