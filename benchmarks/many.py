@@ -7,12 +7,13 @@
 ``all`` scores the bundled model on all benchmarks, in all ways with ``--ways``. ``families`` scores 20 small
 networks of different families with random weights with one command, and then again; two of them cannot be loaded.
 ``hundred`` makes a hundred runs of one, whose answers it changes by chance, and times ``probes compare`` and ``probes
-leaderboard`` of all of them. ``startup`` starts Python and does little.
+leaderboard`` of all of them. ``startup`` starts Python and does little. Commands compute on one thread.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -39,6 +40,12 @@ FAMILIES = {
 RUNS = 100
 Data = Annotated[Path, typer.Option(help="Folder of built data sets.")]
 app = typer.Typer(add_completion=False)
+
+
+@app.callback()
+def one_thread() -> None:
+    """Measures many models and all benchmarks, one measurement a command."""
+    os.environ["OMP_NUM_THREADS"] = "1"
 
 
 def kept(name: str, found: dict[str, Any]) -> None:

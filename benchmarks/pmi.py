@@ -168,8 +168,6 @@ def scaled(folder: Path, copies: int) -> dict[str, Any]:
     if find_spec("ray") and find_spec("datatrove"):
         ways["two_ray_workers"] = ["--engine", "ray", "--cluster", "workers=2"]
     results: dict[str, Any] = {name: measure([*command, *options]) for name, options in ways.items()}
-    for run in results.values():
-        del run["peak_mb"]  # It begins with what this process has.
     tables = folder / "counts.parquet"
     ratio = results["one_process"]["wall_s"] / results["two_processes"]["wall_s"]
     return {
@@ -205,8 +203,6 @@ def main(
     packages = [name for name in ("numba", "numpy", "spacy", "polars", "duckdb", "ray", "datatrove") if find_spec(name)]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        # First, while this process is small: a command that it starts begins with what it has.
-        vocabulary = large_vocabulary(folder)
         result = {
             "machine": describe(*packages),
             "runs": runs,
@@ -215,7 +211,7 @@ def main(
             "gendered_words": len(GENDERED_WORDS),
             "one_core": compared(corpus, repeat, part, runs, folder),
             "command": scaled(folder, copies) if copies else "left out",
-            "large_vocabulary": vocabulary,
+            "large_vocabulary": large_vocabulary(folder),
         }
     out.write_text(json.dumps(result, indent=2) + "\n")
     print(json.dumps(result, indent=2))

@@ -4,13 +4,14 @@ Made pairs of sentences are scored by a network of 0.1 million parameters on the
 with data, tables, intervals and pages, and once by the log-likelihoods of the harness alone, in batches of 64, over the
 same rows of the same file. Each side is a process of its own. The run of ten rows has what does not depend on the
 rows: interpreter, libraries and weights; the memory of the others is also given above it. Times are seconds of the
-processor, which other work on the machine disturbs less than the clock. ``--rows 1000000 --no-harness`` is ours
-alone.
+processor, which other work on the machine disturbs less than the clock. Each side computes on one thread.
+``--side ours`` and ``--side lm_eval`` measure one side and leave the figures of the other as they are.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import random
 import sys
 import tempfile
@@ -24,6 +25,7 @@ import typer
 from benchmarks.machine import describe, measure
 
 RESULT = Path(__file__).with_name("rows.json")
+SIDES = ("ours", "lm_eval")
 FEW = 10
 SUBJECTS = 1000
 VERBS = "saw heard met liked found called knew helped".split()
@@ -104,38 +106,35 @@ def tokens_of(data: Path, model: Path) -> int:
     return count
 
 
-def measured(folder: Path, rows: int, *, with_harness: bool) -> dict[str, Any]:
-    """Both sides over so many rows."""
+def measured(folder: Path, rows: int, side: str) -> dict[str, float]:
+    """Time and memory of a side over so many rows."""
     data, model = folder / f"data-{rows}", folder / "model"
-    made_data(data, rows)
+    if side == "lm_eval":
+        return measure([sys.executable, "-m", "benchmarks.rows", "--harness", str(data), str(model)])
     command = ["probes", "score", str(model), "--data", str(data), "--benchmarks", "unstereo", "--device", "cpu"]
-    line: dict[str, Any] = {"rows": rows, "tokens": tokens_of(data, model)}
-    line["ours"] = measure([sys.executable, "-m", *command, "--out", str(folder / f"run-{rows}")])
-    if with_harness:
-        line["lm_eval"] = measure([sys.executable, "-m", "benchmarks.rows", "--harness", str(data), str(model)])
-    return line
+    return measure([sys.executable, "-m", *command, "--out", str(folder / f"run-{rows}")])
 
 
 def _relate(line: dict[str, Any], few: dict[str, Any]) -> None:
     """Adds what a side takes above the run of ten rows, and the ratios of both sides."""
-    for side in ("ours", "lm_eval"):
-        if side in line:
+    for side in SIDES:
+        if side in line and side in few:
             seconds = line[side]["cpu_s"] - few[side]["cpu_s"]
             line[side]["above_ten_rows_mb"] = line[side]["peak_mb"] - few[side]["peak_mb"]
             # The start of a process varies by a second, so less than ten of them are no speed.
             if seconds > 10:
                 line[side]["tokens_per_cpu_s"] = round(line["tokens"] / seconds)
-    if "lm_eval" in line:
+    if all(side in line for side in SIDES):
         line["whole_command_ratio"] = round(line["lm_eval"]["cpu_s"] / line["ours"]["cpu_s"], 2)
         line["memory_ratio"] = round(line["lm_eval"]["peak_mb"] / line["ours"]["peak_mb"], 2)
-        speeds = [line[side].get("tokens_per_cpu_s") for side in ("ours", "lm_eval")]
+        speeds = [line[side].get("tokens_per_cpu_s") for side in SIDES]
         if all(speeds):
             line["speed_ratio"] = round(speeds[0] / speeds[1], 2)
 
 
 def main(
     rows: Annotated[list[int] | None, typer.Option(help="Numbers of rows; repeatable.")] = None,
-    no_harness: Annotated[bool, typer.Option("--no-harness", help="Measure ours alone.")] = False,
+    side: Annotated[list[str] | None, typer.Option(help=f"Of {' and '.join(SIDES)}; repeatable, both if none.")] = None,
     peer: Annotated[
         tuple[Path, Path] | None, typer.Option("--harness", help="Data and model of one measurement.")
     ] = None,
@@ -147,18 +146,29 @@ def main(
     if peer:
         harness(*peer)
         return
+    unknown = set(side or ()) - set(SIDES)
+    if unknown:
+        raise typer.BadParameter(f"A side is {' or '.join(SIDES)}, not {', '.join(sorted(unknown))}.")
+    os.environ["OMP_NUM_THREADS"] = "1"
     known = json.loads(out.read_text()) if out.is_file() else {"lines": {}}
+    known["about"] = "With other work beside; processor seconds of whole processes, less those of ten rows."
     lines = known["lines"]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         made_model(folder / "model")
         for number in [FEW, *(rows or [1000, 100_000])]:
-            lines[str(number)] = measured(folder, number, with_harness=not no_harness) | {"machine": describe("torch")}
-            if number != FEW:
-                _relate(lines[str(number)], lines[str(FEW)])
-            known["about"] = "With other work beside; processor seconds of whole processes, less those of ten rows."
-            out.write_text(json.dumps(known, indent=1) + "\n")
-            print(number, lines[str(number)], flush=True)
+            data = folder / f"data-{number}"
+            made_data(data, number)
+            line = lines.setdefault(str(number), {"rows": number})
+            line["tokens"] = tokens_of(data, folder / "model")
+            for one in side or SIDES:
+                line[one] = measured(folder, number, one)
+                line["machine"] = describe("torch")
+                if number != FEW:
+                    _relate(line, lines[str(FEW)])
+                # A side of many rows takes long, so each is written as soon as it is there.
+                out.write_text(json.dumps(known, indent=1) + "\n")
+                print(number, one, line[one], flush=True)
 
 
 if __name__ == "__main__":
