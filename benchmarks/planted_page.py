@@ -223,7 +223,7 @@ def _control(one: Mapping[str, Any]) -> str:
 def _link(recipe: str) -> str:
     """The name of a recipe, perhaps with an option, as a link to its section."""
     name, *options = recipe.split(" --")
-    return f"[{name}](#{name})" + "".join(f" `--{option}`" for option in options)
+    return f"[{name}](#{name})" + "".join(f" `--{option.replace('_', '-')}`" for option in options)
 
 
 #: Options that the picture leaves out, because another one of the row says what it is.
@@ -252,7 +252,9 @@ def with_table(text: str, result: Mapping[str, Any]) -> str:
     """A page with its table replaced."""
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)
-    return f"{before}{BEGIN}\n\n{table(result)}\n\n{END}{after}"
+    # The recipes are listed on another page.
+    linked = table(result).replace("](#", "](recipes.md#")
+    return f"{before}{BEGIN}\n\n{linked}\n\n{END}{after}"
 
 
 def with_short(text: str, result: Mapping[str, Any]) -> str:
