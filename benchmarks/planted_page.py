@@ -271,14 +271,13 @@ def recommended(result: Mapping[str, Any]) -> str:
     lines = []
     for situation, advice, recipe in RECOMMENDED:
         both = [model["recipes"][recipe] for model in (causal, masked)]
-        in_causal, in_masked = (
-            f"{_whole(_removed(one, TEMPLATES)[0])} % of a planted stereotype for {_cost(one)} of perplexity"
-            for one in both
-        )
+        shares = [f"{_whole(_removed(one, TEMPLATES)[0])} %" for one in both]
+        costs = [_cost(one) for one in both]
         left = both[0]["scores"][DECLARED]["lean"][0]
         lines += [
             f"- **{situation}**: {advice}",
-            f"  In the causal model it removes {in_causal}; in the masked one {in_masked}. "
+            f"  It removes {shares[0]} of a planted stereotype in the causal model and {shares[1]} in the masked one. "
+            f"Perplexity changes by {costs[0]} and {costs[1]}. "
             f"The causal model prefers a declared pronoun by {left:.2f} nats, without a stereotype by {declared:.2f}.",
         ]
     return "\n".join(lines)
