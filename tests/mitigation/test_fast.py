@@ -99,7 +99,7 @@ def test_the_block_is_that_of_the_better_trial_and_the_located_one_stays_named(b
     def trial(own, network, passes, name):
         terms = train(own, network, passes, name)
         tried.append(name)
-        assert terms["value"] == pytest.approx(terms["l_e"] + 4 * terms["l_t"] + terms["stated"])
+        assert terms["value"] == pytest.approx(terms["l_e"] + own.settings.gamma * terms["l_t"] + terms["stated"])
         return terms | {"value": float(name != f"trial-{better}")}
 
     monkeypatch.setattr(session.EditingSession, "trial", trial)
