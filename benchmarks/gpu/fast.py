@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -97,6 +98,13 @@ def model_of(setting: Setting, shape: str) -> Model:
     """Random weights in a shape, drawn on the device, with a tokenizer trained on what is asked."""
     config = (SMALL if setting.small else SHAPES)[shape]()
     return bench.random_model(config, data_of(setting), setting.device, torch.bfloat16)
+
+
+def save(model: Model, folder: Path | str) -> None:
+    """Writes a model of random weights as one that users load by its folder."""
+    model.network.config.architectures = [type(model.network).__name__]
+    model.network.save_pretrained(folder)
+    model.tokens.tokenizer.save_pretrained(folder)
 
 
 def data_of(setting: Setting) -> str:

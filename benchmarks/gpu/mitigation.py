@@ -54,6 +54,14 @@ LARGE: Mapping[str, dict[str, Any]] = {
 FREE = (16, 24, 40)
 #: Recipes that choose between weights as they are and 4 bits.
 CHOOSING = ("debias_tuning", "dpo")
+TOO_LARGE = "Llama-2-7B, a step that does not fit"
+
+
+def little_memory(recipe: str) -> str:
+    """The name of the part in which a recipe loads the large shape with little free memory."""
+    return f"{recipe}, Llama-2-7B, {FREE[0]} GiB free"
+
+
 #: A recipe here does what it does on a processor where a difference is apart by no more of their two intervals.
 NOISE = 1.0
 KIND_OF = {"tiny-causal": "causal", "tiny-masked": "masked"}
@@ -61,8 +69,8 @@ GOALS = (
     Goal("debias_tuning in 4 bits, Llama-2-7B", "runs; peak memory"),
     Goal("fast, Llama-2-7B", "runs; peak memory"),
     Goal("fast, BERT-base", f"at most {MINUTE:.0f} s"),
-    *(Goal(f"{recipe}, Llama-2-7B, {FREE[0]} GiB free", "fits", "estimate of --dry-run") for recipe in CHOOSING),
-    Goal("Llama-2-7B, a step that does not fit", "one sentence with options that help"),
+    *(Goal(little_memory(recipe), "fits", "estimate of --dry-run") for recipe in CHOOSING),
+    Goal(TOO_LARGE, "one sentence with options that help"),
     *(Goal(f"recipes on {name}", "all within noise", "CPU") for name in BUNDLED),
 )
 
@@ -75,9 +83,9 @@ def parts(setting: Setting) -> dict[str, Callable[[], Part]]:
         GOALS[1].what: partial(made, setting, "fast", "none"),
     }
     if setting.device == "cuda":
-        for recipe, goal in zip(CHOOSING, GOALS[3:], strict=False):
-            large[goal.what] = partial(fitted, setting, recipe)
-        large[GOALS[3 + len(CHOOSING)].what] = partial(too_large, setting)
+        for recipe in CHOOSING:
+            large[little_memory(recipe)] = partial(fitted, setting, recipe)
+        large[TOO_LARGE] = partial(too_large, setting)
     names = ["debias_tuning"] if setting.small else recipes.names()
     pairs = [(name, model) for model in KIND_OF for name in names if KIND_OF[model] in recipes.get(name).kinds]
     return large | {f"{name} on {model}": partial(beside, setting, name, model) for name, model in pairs}
@@ -105,9 +113,7 @@ def folder_of(setting: Setting) -> Path:
     folder = setting.scratch / "large"
     if not (folder / ".ready").is_file():
         model = fast.model_of(setting, fast.LARGE)
-        model.network.config.architectures = [type(model.network).__name__]
-        model.network.save_pretrained(folder)
-        model.tokens.tokenizer.save_pretrained(folder)
+        fast.save(model, folder)
         (folder / ".ready").touch()
         del model
         fast.model_of.cache_clear()
@@ -292,8 +298,9 @@ def figures(done: Mapping[str, Part]) -> dict[str, Measured]:
 
 SUMMARY = (
     "Debias tuning in 4 bits and the fairness stamp on random weights in the shape of Llama-2-7B with their peak "
-    "memory, the stamp with the settings of the project on the shape of BERT-base, and every recipe on the two bundled "
-    "models with few steps: the changes of the scores are those on a processor, within their intervals."
+    "memory beside the estimate; how recipes load it with little free memory; the stamp with the settings of the "
+    "project on the shape of BERT-base; and every recipe on the two bundled models with few steps: the changes of the "
+    "scores are those on a processor, within their intervals."
 )
 
 
