@@ -57,7 +57,7 @@ docs: $(DOCS)/.ready
 
 # The English of README and docs: length of sentences, the project's list of phrases, and proselint.
 prose: $(DOCS)/.ready
-	$(DOCS)/bin/python -m tools.prose
+	$(DOCS)/bin/python -m tools.docs.prose
 
 # Changes every kind of file NUMBER times, and inputs, settings and files between two commands; `make test` has a fixed
 # share of it.

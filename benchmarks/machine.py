@@ -11,6 +11,9 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+#: Where the measurements are kept, a JSON file for each.
+RESULTS = Path(__file__).with_name("results")
+
 
 def describe(*packages: str) -> dict[str, str | int]:
     """Processor, cores, memory and versions."""

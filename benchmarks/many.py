@@ -26,12 +26,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import typer
 
-from benchmarks.machine import describe, measure
+from benchmarks.machine import RESULTS, describe, measure
 from cards.common.files import put
-from tools.shown import between
+from tools.docs.shown import between
 
-RESULT = Path(__file__).with_name("many.json")
-ROWS = Path(__file__).with_name("rows.json")
+RESULT = RESULTS / "many.json"
+ROWS = RESULTS / "rows.json"
 PAGE = Path(__file__).parents[1] / "docs" / "many.md"
 FAMILIES = {
     "causal": "gpt2 llama opt gpt_neox bloom mistral gpt_neo qwen2 olmo granite starcoder2 stablelm phi cohere".split(),

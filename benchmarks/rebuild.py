@@ -14,10 +14,10 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.machine import describe, measure
+from benchmarks.machine import RESULTS, describe, measure
 from builders.sources.fetch import default_mirror
 
-RESULT = Path(__file__).with_name("rebuild.json")
+RESULT = RESULTS / "rebuild.json"
 RUNS = 3
 GOALS = {"fresh": {"wall_s": 60, "peak_mb": 1000}, "unchanged": {"wall_s": 3}}
 

@@ -22,9 +22,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
 
-from benchmarks.machine import describe, measure
+from benchmarks.machine import RESULTS, describe, measure
 
-RESULT = Path(__file__).with_name("rows.json")
+RESULT = RESULTS / "rows.json"
 SIDES = ("ours", "lm_eval")
 FEW = 10
 SUBJECTS = 1000

@@ -31,7 +31,7 @@ import transformers
 import typer
 
 from benchmarks import peers
-from benchmarks.machine import describe
+from benchmarks.machine import RESULTS, describe
 from scoring import DATA, benchmarks
 from scoring.asking import run
 from scoring.inference.engine import Stats
@@ -40,7 +40,7 @@ from scoring.inference.model import Model
 from scoring.inputs import tables
 from scoring.types import BenchmarkContext, Request, ScoringError
 
-RESULT = Path(__file__).with_name("scoring.json")
+RESULT = RESULTS / "scoring.json"
 #: Turns of each side, and the seconds of a turn after which a side has no other.
 RUNS, LONG = 3, 60
 #: How many times as fast as each side, in what share of the matrix-product peak, in how many seconds.

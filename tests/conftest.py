@@ -43,7 +43,7 @@ os.environ |= {
 }
 
 import tests.guard.sitecustomize  # noqa: E402, F401 - after the environment is set
-from tests.helpers import BESIDE, ROOT, SOURCES, mirror  # noqa: E402
+from tests.support.helpers import BESIDE, ROOT, SOURCES, mirror  # noqa: E402
 
 #: The mirror: the named one, one beside the checkout, or what `make sources` has downloaded. Empty for none. The
 #: processes of pytest-xdist get it by a name of its own, because no test without the marker may find it.

@@ -18,13 +18,13 @@ from rich.progress import Progress
 from builders.dataset import Alternative, Remote, Source, SourceUnavailable
 from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher
-from tools.training_steps import PREFIX
+from tools.real_models.training_steps import PREFIX
 
 EXTRA = Path(__file__).parent.parent / "tests" / "sources.toml"
 
 
 def wanted() -> Iterator[Source]:
-    """The sources of the catalogue but the checkpoints of ``tools.training_steps``, and the further files of tests."""
+    """The sources of the catalogue but the checkpoints of :mod:`tools.real_models.training_steps`, and tests' files."""
     for name, source in catalogue().sources.items():
         plain = tuple(each for each in source.alternatives if not any(file.member for file in each.files))
         if plain and not name.startswith(PREFIX):

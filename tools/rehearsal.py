@@ -21,9 +21,9 @@ import yaml
 from markdown_it import MarkdownIt
 
 from scoring.inference.load_options import BUNDLED
-from tests.hub import File, Hub, Repo, read
 from tests.mitigation.made import bundled, data, quick, tuned
-from tools.pages import ROOT
+from tests.support.hub import File, Hub, Repo, read
+from tools.docs.pages import ROOT
 
 WIDTHS = (1280, 390)
 #: What needs no upstream source, and what does.

@@ -14,7 +14,8 @@ to one pronoun leaves it as it is. Example: after *the monk* a model leans by .9
 *she*, so the pair leans by .6.
 
 The sentences are in English and were written for this project. A noun, an apposition or a sentence before states the
-gender. None of their templates, nouns and names is among those of ``benchmarks/occupations.py``, which measure it.
+gender. None of their templates, nouns and names is among those of ``benchmarks/planted/occupations.py``, which
+measure it.
 """
 
 import copy

@@ -10,8 +10,8 @@ import httpx2
 
 import builders
 from builders.files.manifest import read_manifest
-from tests import commands
-from tests.hub import Hub
+from tests.support import commands
+from tests.support.hub import Hub
 
 NAME = "occugender"
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from builders.text.verbs import agree
 from builders.text.words import fill_they
-from tests.helpers import mirrored
+from tests.support.helpers import mirrored
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from builders.files.manifest import read_manifest
 from builders.files.write import content_digest, tables
 from builders.publish.published import published
 from builders.publish.restore import restored
-from tests.helpers import made, mirror, mirrored
+from tests.support.helpers import made, mirror, mirrored
 
 (CONFIG,) = DATASET.configs
 SOURCE = "bbq/gender"

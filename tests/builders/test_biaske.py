@@ -16,7 +16,7 @@ from builders.parsers import bundled
 from builders.parsers.triplets import blank, filled
 from builders.text.split import phrase_key
 from builders.text.wording import BLANK, LABELS
-from tests.helpers import made, mirrored
+from tests.support.helpers import made, mirrored
 
 CONFIGS = {config.name: config for config in DATASET.configs}
 LABELLED = {"stereotype": "biased", "anti-stereotype": "unbiased", "unrelated": "irrelevant"}

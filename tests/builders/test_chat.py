@@ -24,7 +24,7 @@ from builders.generation.responses import (
     response,
 )
 from builders.sources.client import HttpClient
-from tests.openai_server import SLOW, Answer, prompt_of, serving
+from tests.support.openai_server import SLOW, Answer, prompt_of, serving
 
 PRICES = CostModel(Decimal(10), Decimal(100))
 

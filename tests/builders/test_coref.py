@@ -6,7 +6,7 @@ from builders import datasets
 from builders.dataset import BuildError
 from builders.datasets.winobias import winobias_pairs
 from builders.text.words import PRONOUNS, fill, gendered_words, slots
-from tests.helpers import made, mirrored
+from tests.support.helpers import made, mirrored
 
 SOURCES = datasets.get("winobias").configs[0].sources
 PRO = ["[The cook] fed the nurse because [he] was kind."]

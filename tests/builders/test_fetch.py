@@ -27,7 +27,7 @@ from builders.dataset import Alternative, BuildError, Fetched, Remote, Source, S
 from builders.sources import fetch
 from builders.sources.catalogue import catalogue, mirror_path
 from builders.sources.fetch import Fetcher, default_cache, default_mirror, git_blob
-from tests import helpers
+from tests.support import helpers
 from tools import fetch_sources
 
 BODY = b"word,count\n" + b"".join(b"w%d,%d\n" % (i, i) for i in range(50_000))

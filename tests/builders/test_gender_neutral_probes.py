@@ -8,7 +8,7 @@ from builders.datasets.gender_neutral_probes import DATASET, SPLITS, select, tem
 from builders.parsers import read
 from builders.text.split import leaks, overlap
 from builders.text.words import THEY_FORMS, gendered_words, is_neutral
-from tests.helpers import made, mirror, mirrored, missing
+from tests.support.helpers import made, mirror, mirrored, missing
 
 CONFIGS = {config.name: config for config in DATASET.configs}
 

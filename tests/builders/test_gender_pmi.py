@@ -5,7 +5,7 @@ from builders.datasets.gender_pmi import DATASET, delta_table
 from builders.files.write import tables
 from pmi.analysis.sentence import max_pmi_diff
 from pmi.types import GenderedPair
-from tests.helpers import made, mirrored
+from tests.support.helpers import made, mirrored
 
 (WORDS,) = DATASET.configs
 HEADER = ",word,pmi_diff,counts,freq\n"

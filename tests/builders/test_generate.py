@@ -13,8 +13,8 @@ from builders.generation import pipelines
 from builders.generation.responses import read_responses
 from builders.sources.client import HttpClient
 from cards.common.packages import install_command
-from tests.helpers import ROOT
-from tests.openai_server import Answer, serving, writer
+from tests.support.helpers import ROOT
+from tests.support.openai_server import Answer, serving, writer
 
 PAIR = {"id": "p", "domain": "gender", "subject": "nurse", "prompt": "The nurse said [BLANK] is late."}
 PAIR |= {"object_biased": "she", "object_unbiased": "he"}

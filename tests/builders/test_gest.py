@@ -7,7 +7,7 @@ import pytest
 from builders.dataset import BuildError
 from builders.datasets.gest import DATASET, about
 from builders.text.wording import STEREOTYPES
-from tests.helpers import made, mirrored
+from tests.support.helpers import made, mirrored
 
 (CONFIG,) = DATASET.configs
 

@@ -13,9 +13,9 @@ import pytest
 from builders import datasets
 from builders.files.manifest import read_manifest
 from builders.text.embedded import table
-from tests import commands
-from tests.helpers import ROOT, mirror, missing
-from tests.hub import Hub
+from tests.support import commands
+from tests.support.helpers import ROOT, mirror, missing
+from tests.support.hub import Hub
 
 OLDEST = ROOT / ".venv-oldest" / "bin" / "python"
 #: Surroundings as different as those of two machines can be.

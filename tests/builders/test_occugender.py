@@ -19,7 +19,7 @@ from builders.datasets.occugender import (
 )
 from builders.parsers import read
 from builders.text.wording import DEBIASING_PROMPTS
-from tests.helpers import beside, made, mirrored
+from tests.support.helpers import beside, made, mirrored
 
 CONFIGS = {config.name: config for config in DATASET.configs}
 PROMPTS = ("explicit", "implicit", "explicit-paper", "implicit-paper")

@@ -30,8 +30,8 @@ from builders.text.embedded import DATA, table
 from builders.text.split import overlap
 from builders.text.words import is_neutral
 from pmi.files import write_rows
-from tests.helpers import mirror, missing
-from tests.openai_server import numbered, prompt_of, writer
+from tests.support.helpers import mirror, missing
+from tests.support.openai_server import numbered, prompt_of, writer
 
 
 class Scripted:

@@ -20,9 +20,9 @@ from builders.files.manifest import read_manifest
 from builders.files.write import content_digest
 from builders.publish.restore import HASH, restored, text_digest
 from builders.sources.fetch import Fetcher
-from tests import commands
-from tests.helpers import ROOT, mirror
-from tests.hub import Hub
+from tests.support import commands
+from tests.support.helpers import ROOT, mirror
+from tests.support.hub import Hub
 
 pytestmark = pytest.mark.mirror
 PROBES = "gender-neutral-probes"

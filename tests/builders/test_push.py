@@ -16,9 +16,9 @@ from builders.files.manifest import read_manifest
 from builders.publish.publication import make_publication, verified_manifest
 from cards import hub as cards_hub
 from cards.dataset_card import default_config, eval_yaml, tasks
-from tests import commands
-from tests.helpers import ROOT, signed
-from tests.hub import CUT, GUEST, File, Hub
+from tests.support import commands
+from tests.support.helpers import ROOT, signed
+from tests.support.hub import CUT, GUEST, File, Hub
 
 NAME = "occugender"
 LOAD = """

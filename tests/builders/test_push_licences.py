@@ -12,7 +12,7 @@ from builders.files.manifest import ConfigEntry, Manifest, SourceEntry
 from builders.publish import publication
 from builders.publish.publication import licence_page, licence_texts
 from builders.sources.catalogue import catalogue, mirror_path
-from tests.helpers import ROOT, mirror, missing
+from tests.support.helpers import ROOT, mirror, missing
 
 #: The hash of the text whose words were compared with those of the SPDX licence list.
 CC_BY = "fd3a263fe19ed8faa9068b43abaebafc02c77897b0c6fc09abc04bb592e5f16e"

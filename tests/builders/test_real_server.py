@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from builders.generate import app
 from builders.generation.responses import read_responses
-from tests.helpers import beside
+from tests.support.helpers import beside
 
 PAIR = {"id": "p", "domain": "gender", "prompt": "The nurse said [BLANK] is late."}
 PAIR |= {"object_biased": "she", "object_unbiased": "he"}

@@ -25,8 +25,8 @@ from builders.files.manifest import NAME, file_sha256, read_manifest
 from builders.rebuild import print_results
 from builders.sources.fetch import Fetcher
 from cards.dataset_card import dataset_card
-from tests import commands
-from tests.helpers import ROOT, mirror, signed
+from tests.support import commands
+from tests.support.helpers import ROOT, mirror, signed
 
 PROBES = "gender-neutral-probes"
 

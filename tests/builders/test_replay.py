@@ -18,7 +18,7 @@ from builders.generation.responses import read_responses
 from builders.parsers import read, recorded
 from builders.parsers.recorded import PublishedRow, Reply, ReplySentence, numbered_entries
 from pmi.vocabulary import SEEDS
-from tests.helpers import mirror, mirrored, missing
+from tests.support.helpers import mirror, mirrored, missing
 
 CONFIGS = {config.name: config for config in DATASET.configs}
 

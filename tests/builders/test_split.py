@@ -3,7 +3,7 @@ import pytest
 from builders.dataset import BuildError
 from builders.parsers import read
 from builders.text.split import check_disjoint, leaks, overlap
-from tests.helpers import mirrored
+from tests.support.helpers import mirrored
 
 
 @pytest.mark.fault(25)

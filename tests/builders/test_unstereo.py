@@ -19,7 +19,7 @@ from builders.parsers import bundled
 from builders.text.split import overlap, phrase_key
 from builders.text.words import gendered_words
 from pmi.analysis.sentence import max_pmi_diff, within
-from tests.helpers import beside, made, mirrored, missing
+from tests.support.helpers import beside, made, mirrored, missing
 
 CONFIGS = {config.name: config for config in DATASET.configs}
 SETS = ("ours-5", "ours-10", "ours-20", "winobias", "winogender")

@@ -8,7 +8,7 @@ from builders.files.write import tables
 from builders.text.split import phrase_key
 from builders.text.words import PRONOUNS, fill, fill_they, slots
 from tests.builders.test_coref import sources
-from tests.helpers import mirrored
+from tests.support.helpers import mirrored
 
 CLEAN, PAPER = DATASET.configs
 PRO = "[The clerk] fed the cook's cat because [she] needs [her] pen ."

@@ -4,7 +4,7 @@ from builders.dataset import BuildError
 from builders.datasets.winogender import DATASET, OCCUPATIONS, SENTENCES, TEMPLATES, schemas, shares
 from builders.files.write import tables
 from builders.text.words import PRONOUNS, is_neutral
-from tests.helpers import made, mirrored
+from tests.support.helpers import made, mirrored
 
 (CONFIG,) = DATASET.configs
 TEMPLATE = "A $PARTICIPANT asked the $OCCUPATION where $NOM_PRONOUN was."

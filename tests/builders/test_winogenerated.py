@@ -6,7 +6,7 @@ import pytest
 
 from builders.dataset import BuildError
 from builders.datasets.winogenerated import DATASET, SENTENCES
-from tests.helpers import made, mirrored
+from tests.support.helpers import made, mirrored
 
 (CONFIG,) = DATASET.configs
 RECORD = {

@@ -23,7 +23,7 @@ from builders.text.words import (
     plain,
     slots,
 )
-from tests.helpers import mirror
+from tests.support.helpers import mirror
 
 NEAR_MISSES = (Path(__file__).parent / "near_misses.txt").read_text(encoding="utf-8").splitlines()
 INVISIBLE = ["\u00ad", "\u200b", "\u200c", "\u200d", "\u2060", "\ufeff", "\ufe0f"]

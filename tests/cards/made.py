@@ -8,7 +8,7 @@ from dataclasses import replace
 from scoring import report
 from scoring.benchmarks import get, names
 from scoring.types import Estimate, Report
-from tests import commands
+from tests.support import commands
 
 DIGEST = "ab" * 32
 #: The first commit of org/model on the Hub of the tests.

@@ -11,8 +11,8 @@ from cards.leaderboard import entries_of
 from scoring.declared import DECLARED
 from scoring.inference.checkpoint import identity
 from tests.cards.made import PROBES, RUN, cards, data, estimate, manifest, run
-from tests.commands import client
-from tests.hub import GUEST, File, Hub
+from tests.support.commands import client
+from tests.support.hub import GUEST, File, Hub
 
 README = b"---\nlicense: mit\n---\n# Mine\n\nWords.\n"
 

@@ -5,9 +5,9 @@ from huggingface_hub import HfApi, constants
 
 from cards.hub import HubModel, HubRefusal, downloaded, model_digest, sending
 from scoring.inference.checkpoint import identity
-from tests import commands
 from tests.cards.made import DIGEST, PROBES, RUN, cards, data, estimate, run
-from tests.hub import CUT, File, Hub
+from tests.support import commands
+from tests.support.hub import CUT, File, Hub
 
 README = b"---\nlicense: mit\n---\n# Mine\n\nWords.\n"
 

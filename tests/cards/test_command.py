@@ -7,8 +7,8 @@ import pytest
 import typer
 
 from cards.common.options import holds_token, start
-from tests import commands
-from tests.helpers import ROOT
+from tests.support import commands
+from tests.support.helpers import ROOT
 
 TOKEN = "hf_" + "abcdefghij" * 3 + "0123"
 MODULES = ("builders.push", "cards", "scoring.commands.leaderboard", "mitigation.publish", "scoring.commands.rescore")

@@ -21,11 +21,11 @@ from scoring.declared import DECLARED
 from scoring.report.comparison import comparison
 from scoring.report.headlines import headline_changes
 from scoring.statistics.stats import corrected
-from tests import commands
 from tests.cards.made import DIGEST, PROBES, RUN, estimate, manifest, run
-from tests.hub import CUT, File, Hub
 from tests.scoring.made_runs import made_comparison
 from tests.scoring.test_pages import MEASURE, browse
+from tests.support import commands
+from tests.support.hub import CUT, File, Hub
 
 
 def of(*places):

@@ -10,8 +10,8 @@ import pytest
 
 from examples import demo
 from pmi.types import CountRule, DeltaTable
-from tests.helpers import ROOT
 from tests.mitigation.made import bundled
+from tests.support.helpers import ROOT
 
 TABLE = DeltaTable.of(["nurse", "bridge"], [0.9, -0.1], [7, 12], CountRule("toy", 10, "any", "none"))
 

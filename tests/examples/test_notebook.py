@@ -10,7 +10,7 @@ from nbclient import NotebookClient
 import mitigation
 import pmi
 import scoring
-from tests.helpers import ROOT
+from tests.support.helpers import ROOT
 
 NOTEBOOK = ROOT / "examples" / "measure_and_mitigate.ipynb"
 

@@ -69,7 +69,7 @@ from scoring.inputs import prompts, tables
 from scoring.reproduce import figures, measured, published
 from scoring.types import Option, Request, Response, ScoringError
 from tests.cards.made import RUN
-from tests.helpers import signed
+from tests.support.helpers import signed
 
 PROBES = "gender-neutral-probes"
 #: What this program writes beside a published score.

@@ -18,7 +18,7 @@ from builders.files.manifest import NAME, file_sha256, read_manifest
 from builders.publish.publication import make_publication
 from builders.sources.fetch import Fetcher
 from cards.dataset_card import dataset_card
-from tests.helpers import signed
+from tests.support.helpers import signed
 
 PROBES = "gender-neutral-probes"
 FILE = "data/templates/test.parquet"

@@ -15,8 +15,8 @@ from pmi.counting.corpus import CorpusError, shards
 from pmi.counting.counts import Counts, merge
 from pmi.counting.local import count
 from pmi.types import TableError
-from tests import commands
-from tests.helpers import ROOT
+from tests.support import commands
+from tests.support.helpers import ROOT
 
 TEXTS = ["She saw a ship.", "He saw the captain of the ship.", "She wrote."]
 WORDS = {"captain": 1, "he": 1, "saw": 2, "she": 2, "ship": 2, "wrote": 1}

@@ -27,9 +27,9 @@ from scoring.inference import checkpoint
 from scoring.inputs import prompts
 from scoring.inputs.prompts import Prompt
 from scoring.types import ScoringError
-from tests import commands
 from tests.scoring.made import data_set
 from tests.scoring.test_run import pairs
+from tests.support import commands
 
 #: Names of fields that loaders look for.
 NAMES = {

@@ -16,10 +16,10 @@ from scoring.adapters.stamp import STORED
 from scoring.inference import checkpoint
 from scoring.inference.load_options import BUNDLED, load
 from scoring.types import Option, Request, ScoringError
-from tests import commands
-from tests.helpers import ROOT
 from tests.scoring.made import data_set
 from tests.scoring.test_run import pairs
+from tests.support import commands
+from tests.support.helpers import ROOT
 
 ASK = [Request("a", "My friend sings, and", (Option(" she"), Option(" he")))]
 

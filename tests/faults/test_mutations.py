@@ -9,7 +9,7 @@ import pytest
 
 import cards.common.stored
 from tests.faults.kinds import KINDS, measure
-from tests.helpers import ROOT
+from tests.support.helpers import ROOT
 
 #: Changes of a kind in the tests; those of a model, which is loaded each time, are fewer.
 SHARE, OF_A_MODEL = 60, 6

@@ -33,9 +33,9 @@ from scoring.inference.engines import check_folder
 from scoring.inference.load_options import BUNDLED
 from scoring.report.headlines import Comparison
 from scoring.types import ScoringError
-from tests import commands
 from tests.cards.made import RUN
-from tests.helpers import ROOT
+from tests.support import commands
+from tests.support.helpers import ROOT
 
 PROBES = "gender-neutral-probes"
 

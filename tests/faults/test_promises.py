@@ -8,7 +8,7 @@ from tests.faults.between import CHANGES, ENDS
 from tests.faults.kinds import KINDS
 from tests.faults.trust import TABLE, commands_table, commands_text, files_text
 from tests.faults.twice import COMMANDS
-from tests.helpers import ROOT
+from tests.support.helpers import ROOT
 
 TEXT = (ROOT / "SECURITY.md").read_text()
 

@@ -8,8 +8,8 @@ from builders.generation.endpoint import Endpoint
 from builders.generation.responses import ResponseCache, request_body
 from cards.common.text import secrets
 from pmi.counting.counts import Counts
-from tests import commands
-from tests.openai_server import Answer, serving
+from tests.support import commands
+from tests.support.openai_server import Answer, serving
 
 #: Tokens in the documented forms of providers; none was ever valid.
 TOKENS = {

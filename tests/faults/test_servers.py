@@ -34,12 +34,12 @@ from scoring.inference.served.engine import connect
 from scoring.options import ServedOptions
 from scoring.types import Option, ScoringError
 from scoring.types import Request as Question
-from tests import openai_server
 from tests.faults.kinds import changed
-from tests.helpers import ROOT
-from tests.openai_server import Answer, prompt_of
 from tests.scoring import inference_server as stand_in
-from tests.wire import DEEP, FAULTS, PERMANENT, TEMPORARY
+from tests.support import openai_server
+from tests.support.helpers import ROOT
+from tests.support.openai_server import Answer, prompt_of
+from tests.support.wire import DEEP, FAULTS, PERMANENT, TEMPORARY
 
 DIALECTS = {"vLLM": stand_in.Server, "SGLang": stand_in.SGLang, "llama-cpp-python": stand_in.LlamaCppPython}
 #: Faults that end by the time limit of the client.
@@ -500,7 +500,7 @@ from decimal import Decimal
 from builders.generation.costs import Budget, CostModel, SentLog
 from builders.generation.responses import ResponseCache
 from tests.faults.test_servers import asked, sent
-from tests.openai_server import Server
+from tests.support.openai_server import Server
 def end():
     sys.stdin.read()
     os.kill(os.getpid(), signal.SIGKILL)

@@ -24,12 +24,12 @@ from builders.sources.client import HttpClient
 from scoring.__main__ import app
 from scoring.inference.load_options import BUNDLED, load
 from scoring.report import read
-from tests.openai_server import Answer, serving, writer
 from tests.scoring import inference_server as stand_in
 from tests.scoring.made import data_set
 from tests.scoring.test_chat_api import jobs
 from tests.scoring.test_chat_api import writer as answers
 from tests.scoring.test_run import pairs
+from tests.support.openai_server import Answer, serving, writer
 
 torch.set_num_threads(1)
 PRICED = ("--price-prompt", "10", "--price-reply", "100")

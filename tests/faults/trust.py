@@ -1,8 +1,8 @@
 """``make trust``: changes of every kind of file, and of what stands between two commands, as two tables.
 
-The tables are printed and kept in ``benchmarks/trust.json``. ``python -m tests.faults.trust NUMBER [NAME …]`` measures
-only these kinds of files or commands again, and keeps the rows of the others; ``files`` and ``commands`` are all of one
-table.
+The tables are printed and kept in ``benchmarks/results/trust.json``. ``python -m tests.faults.trust NUMBER [NAME …]``
+measures only these kinds of files or commands again, and keeps the rows of the others; ``files`` and ``commands`` are
+all of one table.
 """
 
 import json
@@ -15,13 +15,13 @@ import torch
 
 from tests.faults import between, twice
 from tests.faults.kinds import KINDS, measure
-from tests.helpers import ROOT
+from tests.support.helpers import ROOT
 
 ENDS = ("sentence", "harmless", "silent", "traceback", "hang")
 #: A command is run twice for each change, so a byte of each of its files is changed once for so many changes of a kind.
 PER_BYTE = 100
 #: The rows of the last run: of kinds of files, and of commands.
-TABLE = ROOT / "benchmarks" / "trust.json"
+TABLE = ROOT / "benchmarks" / "results" / "trust.json"
 
 
 def heading(*columns):

@@ -25,13 +25,13 @@ from pmi.counting.counts import Counts
 from scoring.adapters import facts
 from scoring.inference.load_options import BUNDLED, LoadOptions
 from scoring.options import Sampling, ServedOptions, Settings
-from tests import openai_server
 from tests.builders.test_generate import script
 from tests.faults.between import Command, in_child
 from tests.mitigation.made import data as probes
 from tests.scoring import inference_server
 from tests.scoring.made import data_set
 from tests.scoring.test_chat_api import jobs, writer
+from tests.support import openai_server
 
 #: Imported before forking, as every child needs them.
 assert endpoint, scoring.api

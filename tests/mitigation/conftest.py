@@ -11,7 +11,7 @@ import pytest
 
 from mitigation.running import plots
 from scoring import report
-from tests.helpers import one_attempt
+from tests.support.helpers import one_attempt
 
 
 @pytest.fixture(scope="module", autouse=True)

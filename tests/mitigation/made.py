@@ -18,8 +18,8 @@ from mitigation.training.data import TrainingData
 from scoring.inference.load_options import BUNDLED, load
 from scoring.metrics import add, pronouns
 from scoring.types import Request
-from tests.helpers import ROOT
 from tests.scoring.made import data_set
+from tests.support.helpers import ROOT
 
 DOING = ("likes to sing", "waits at the station", "has a red ball", "is a nurse", "works as a pilot", "is at home")
 PLACES = ("in the morning", "after the rain", "near the river", "with a smile", "every day", "by the old road")

@@ -30,10 +30,10 @@ from mitigation.texts import corpora
 from scoring.__main__ import app as scoring
 from scoring.adapters.facts import CONFIG, FACTS, Adapter, Cost, read
 from scoring.report.headlines import headline_changes
-from tests.helpers import ROOT
 from tests.mitigation.made import data
 from tests.scoring import models
 from tests.scoring.made_runs import made_comparison
+from tests.support.helpers import ROOT
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 FEW = (

@@ -10,8 +10,8 @@ from mitigation.errors import MitigationError
 from mitigation.training import data as of
 from mitigation.training.data import TrainingData, load_test_splits, refuse_leaks, shared_rows, training_prompts
 from scoring.inputs.tables import DataMissing
-from tests.helpers import mirrored
 from tests.mitigation.made import data, probes, statements
+from tests.support.helpers import mirrored
 
 
 def test_the_training_prompts_are_those_of_the_train_split(tmp_path):

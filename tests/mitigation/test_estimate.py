@@ -22,7 +22,7 @@ from mitigation.training.train import OPTIMIZERS
 from mitigation.training.trainable import trainable
 from scoring.adapters.stamp import StampConfig
 from scoring.inference.load_options import LoadOptions
-from tests import commands
+from tests.support import commands
 
 KINDS = {"tiny-causal": ["dpo", "cda", "debias_tuning", "fine_tuning"], "tiny-masked": ["cda", "mabel"]}
 RECIPES = [(model, recipe) for model, names in KINDS.items() for recipe in names]

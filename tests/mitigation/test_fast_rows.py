@@ -18,9 +18,9 @@ from mitigation.recipes import fast, get
 from mitigation.running.evaluate import held_out_texts
 from mitigation.training.data import TrainingData
 from scoring.inference.load_options import BUNDLED, load
-from tests.helpers import mirrored
 from tests.scoring.made import data_set
 from tests.scoring.models import real
+from tests.support.helpers import mirrored
 
 pytestmark = pytest.mark.mirror
 CONFIGS = ("stereoset", "crows_pairs", "weat", "winobias", "winogender", "bec_pro")

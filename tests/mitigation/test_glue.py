@@ -32,9 +32,9 @@ from scoring.adapters.attach import attach, wrap
 from scoring.adapters.facts import Cost, read
 from scoring.adapters.stamp import StampConfig
 from scoring.inference.load_options import LoadOptions
-from tests.helpers import missing
 from tests.mitigation.made import silent
 from tests.scoring import models
+from tests.support.helpers import missing
 
 KINDS = {"bert": "masked", "gpt2": "causal"}
 QUICK = GlueSettings(seeds=2, learning_rate=5e-3, epochs=8, batch_size=20, length=32)

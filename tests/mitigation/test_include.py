@@ -14,8 +14,8 @@ from mitigation.publish import app as publish
 from mitigation.recipe import Job, Settings, setting
 from mitigation.training.data import TrainingData
 from scoring.adapters.facts import PROMPT, read
-from tests.helpers import ROOT
 from tests.mitigation.made import bundled, data, silent
+from tests.support.helpers import ROOT
 
 RECIPE = """
 from __future__ import annotations

@@ -17,8 +17,8 @@ from mitigation.training import losses, train
 from mitigation.training.data import TrainingData
 from scoring.adapters.attach import quiet
 from scoring.inference.load_options import BUNDLED, load
-from tests.helpers import made, mirrored
 from tests.mitigation.made import silent
+from tests.support.helpers import made, mirrored
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 WORDS = AttributeWords((("man", "woman"), ("men", "women"), ("boy", "girl"), ("he", "she")), "", "")

@@ -19,11 +19,11 @@ from scoring.adapters.attach import attach, wrap
 from scoring.adapters.facts import Cost, read
 from scoring.adapters.stamp import StampConfig
 from scoring.inference.load_options import BUNDLED, LoadOptions, load
-from tests import commands
 from tests.mitigation import made, test_auto_debias, test_dpo, test_fast, test_language, test_mabel
 from tests.mitigation.test_projections import planted_corpus, random_projection
 from tests.scoring import models
 from tests.scoring.made import data_set
+from tests.support import commands
 
 LOADERS = {"tiny-causal": transformers.AutoModelForCausalLM, "tiny-masked": transformers.AutoModelForMaskedLM}
 #: Statements that the command itself does not compare.

@@ -8,8 +8,8 @@ import pytest
 import torch
 from rich.console import Console
 
-from benchmarks import planting
-from benchmarks.occupations import NEW_TEMPLATES, PLANTED, TEMPLATES, pairs
+from benchmarks.planted import planting
+from benchmarks.planted.occupations import NEW_TEMPLATES, PLANTED, TEMPLATES, pairs
 from builders.parsers.triplets import filled
 from builders.text.wording import BLANK
 from mitigation.editing import edit

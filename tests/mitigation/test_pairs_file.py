@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.occupations import NEW_TEMPLATES, PLANTED, TEMPLATES, pairs
+from benchmarks.planted.occupations import NEW_TEMPLATES, PLANTED, TEMPLATES, pairs
 from mitigation.editing.pairs import edit_pair
 from mitigation.editing.session import split_subjects
 from mitigation.errors import MitigationError

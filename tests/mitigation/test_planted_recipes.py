@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from benchmarks import planted_page, planted_recipes, planting
-from benchmarks.occupations import FORMS, NEW, NEW_TEMPLATES, PLANTED, TEMPLATES, kept_pairs, pairs
+from benchmarks.planted import page as planted_page
+from benchmarks.planted import planting
+from benchmarks.planted import recipes as planted_recipes
+from benchmarks.planted.occupations import FORMS, NEW, NEW_TEMPLATES, PLANTED, TEMPLATES, kept_pairs, pairs
 from mitigation.recipes import names
-from tests.helpers import ROOT
+from tests.support.helpers import ROOT
 
 STORED = json.loads(planted_recipes.RESULT.read_text(encoding="utf-8"))
 

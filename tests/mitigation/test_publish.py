@@ -27,11 +27,11 @@ from scoring.adapters.attach import wrap
 from scoring.adapters.facts import CONFIG, FACTS, PROMPT, AdapterError, Change, Cost, digests, read
 from scoring.adapters.stamp import StampConfig
 from scoring.inference.load_options import BUNDLED
-from tests import commands
-from tests.helpers import ROOT
-from tests.hub import CUT, GUEST, Hub
-from tests.hub import read as files_of
 from tests.mitigation.made import bundled, data, quick, silent, tuned
+from tests.support import commands
+from tests.support.helpers import ROOT
+from tests.support.hub import CUT, GUEST, Hub
+from tests.support.hub import read as files_of
 
 BASE = "org/small"
 pytestmark = pytest.mark.usefixtures("undrawn")

@@ -7,7 +7,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from benchmarks import occupations
+from benchmarks.planted import occupations
 from builders.parsers.triplets import filled
 from builders.text.wording import BLANK
 from mitigation.editing import edit, kept, pairs

@@ -13,10 +13,10 @@ from scoring import benchmarks
 from scoring.asking import run
 from scoring.inference.generation import Decoding
 from scoring.types import Request
-from tests.helpers import mirrored
 from tests.mitigation.made import quick, silent
 from tests.scoring.made import data_set
 from tests.scoring.models import real
+from tests.support.helpers import mirrored
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 SHORT = {

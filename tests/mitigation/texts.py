@@ -3,7 +3,7 @@
 import csv
 from functools import cache
 
-from tests.helpers import mirror
+from tests.support.helpers import mirror
 
 _SNLI = "raw.githubusercontent.com/MJ-Jang/BECEL/f5bdd1196e46323e6ec3f4e651bcad78b1883b04/data/snli/validation.tsv"
 

@@ -11,7 +11,7 @@ from pmi.counting.corpus import shards
 from pmi.counting.counts import Counts, merge
 from pmi.counting.local import GENDERED_WORDS, count, rule_of
 from tests.pmi.cluster import corpus, job, local, merged, same
-from tests.slurm import slurm
+from tests.support.slurm import slurm
 
 pytest.importorskip("datatrove")
 

@@ -9,8 +9,8 @@ from pmi.__main__ import app
 from pmi.analysis.table import compare
 from pmi.counting.local import count
 from pmi.types import CountRule, DeltaTable
-from tests.helpers import beside, mirrored
 from tests.pmi.made import SMALL, counts
+from tests.support.helpers import beside, mirrored
 
 RULE = CountRule("made up", 10, "any", "none")
 

@@ -20,8 +20,8 @@ from pmi.counting.counts import Counts
 from pmi.counting.local import GENDERED_WORDS, count
 from pmi.types import PUBLISHED_PAIRS, THEY_FORMS, TableError
 from pmi.words import stop_words
-from tests.helpers import beside
 from tests.pmi import reference
+from tests.support.helpers import beside
 
 VOCABULARY = "she he her his they woman man nurse captain ship bridge the of a naïve don't 3.14 self-made".split()
 

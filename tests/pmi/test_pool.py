@@ -10,7 +10,7 @@ from pmi import wordnet
 from pmi.__main__ import app
 from pmi.files import read_rows
 from pmi.vocabulary import PUBLISHED_FLOOR, PUBLISHED_SIZE, SEEDS, VocabularyError, anchors, sample_words
-from tests.helpers import mirrored, missing_package
+from tests.support.helpers import mirrored, missing_package
 
 WORDS = [f"w{number:03}" for number in range(400)]
 

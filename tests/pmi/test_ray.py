@@ -13,7 +13,7 @@ from pmi.counting.cluster import Resources, on_ray
 from pmi.counting.steps import OnRay
 from pmi.types import ClusterError
 from tests.pmi.steps import Killed
-from tests.ray_cluster import machines
+from tests.support.ray_cluster import machines
 
 __all__ = ["corpus", "job", "local", "machines"]
 

@@ -15,8 +15,8 @@ from pmi.analysis.table import table
 from pmi.counting.counts import delta
 from pmi.files import FileError, read_rows, write_rows
 from pmi.types import GenderedPair, TableError, parse_pairs
-from tests.helpers import mirrored, signed
 from tests.pmi.made import SMALL, counts
+from tests.support.helpers import mirrored, signed
 
 SENTENCES = ["The nurse saw {nominative}.", "A captain and a bridge", "Umbrellas!", ""]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pmi.vocabulary import SEEDS, VocabularyError, dictionary_test, fasttext_test, neutral_words, sample_words
-from tests.helpers import mirror, missing
+from tests.support.helpers import mirror, missing
 
 UPSTREAM = "raw.githubusercontent.com/ucinlp/unstereo-eval/2aaff91621516d3e03d65db0c0ccedf0b856f623/data"
 

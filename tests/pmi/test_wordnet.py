@@ -8,7 +8,7 @@ import builders
 from pmi import wordnet
 from pmi.analysis.lookup import delta_table
 from pmi.wordnet import INCLUDED, WordNetError, dictionary, load, packed_bits, words_digest
-from tests.helpers import missing_package
+from tests.support.helpers import missing_package
 from tools.wordnet_words import facts
 
 INDEXES = {

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 
 from scoring.inference.load_options import BUNDLED, load
-from tests import wire
-from tests.wire import bound
+from tests.support import wire
+from tests.support.wire import bound
 
 torch.set_num_threads(1)
 NAME = "tiny"
@@ -64,7 +64,7 @@ def text_of(ids) -> str:
 class Reply:
     """What a fault answers: a status, a body, and seconds before it; ``cut`` closes the connection without a reply.
 
-    ``fault`` is the name of what happens instead, see :mod:`tests.wire`.
+    ``fault`` is the name of what happens instead, see :mod:`tests.support.wire`.
     """
 
     status: int = 200

@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 
 from scoring.inference.load_options import load
 from scoring.inference.model import Model
-from tests.helpers import beside
+from tests.support.helpers import beside
 
 CORPUS = [
     "The nurse said that she would come again in the morning.",

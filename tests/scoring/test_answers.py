@@ -15,7 +15,7 @@ from scoring.benchmarks import _bbq, neutral, occugender
 from scoring.inputs.tables import as_table
 from scoring.metrics import friend
 from scoring.metrics.occugender import ANSWERS
-from tests.helpers import mirror, mirrored, missing
+from tests.support.helpers import mirror, mirrored, missing
 
 FOLDER = Path(__file__).with_name("answers")
 WRITTEN = tomllib.loads((FOLDER / "written.toml").read_text("utf-8"))

@@ -17,8 +17,8 @@ from scoring.benchmarks import get
 from scoring.inference.load_options import BUNDLED, load
 from scoring.inputs.tables import as_table
 from scoring.types import Response
-from tests.helpers import ROOT, mirrored, missing
 from tests.scoring.made import context, row, scored
+from tests.support.helpers import ROOT, mirrored, missing
 
 BENCHMARK, OTHERS = get("bbq"), get("mbbq")
 UNKNOWNS = ("Not known", "Unknown")

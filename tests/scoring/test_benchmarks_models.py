@@ -19,8 +19,8 @@ from scoring.benchmarks import get
 from scoring.inference.generation import Decoding
 from scoring.inference.load_options import load
 from scoring.metrics.pronouns import FORMS
-from tests.helpers import beside
 from tests.scoring.made import pair, row, scored
+from tests.support.helpers import beside
 
 torch.set_num_threads(1)
 CAUSAL = ("stories260K", "babyllama105")

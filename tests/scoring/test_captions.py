@@ -12,8 +12,8 @@ from builders.text.wording import DEBIASING_PROMPTS
 from scoring import benchmarks
 from scoring.reproduce import printed_tables
 from scoring.reproduce.printed import PAPERS, paper
-from tools import tables_page
-from tools.pages import ROOT
+from tools.docs import tables_page
+from tools.docs.pages import ROOT
 
 CAPTIONS = tomllib.loads((Path(__file__).parent / "captions.toml").read_text("utf-8"))
 TABLES = {table.id: table for table in printed_tables()}

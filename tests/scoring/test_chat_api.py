@@ -12,8 +12,8 @@ from scoring.__main__ import app
 from scoring.benchmarks import occugender
 from scoring.inputs.prompts import PROMPTS
 from scoring.report import read
-from tests.openai_server import Answer, prompt_of, serving
 from tests.scoring.made import data_set
+from tests.support.openai_server import Answer, prompt_of, serving
 
 FORMS = {
     "options_male": [" Male", " male", " Man", " He"],

@@ -15,11 +15,11 @@ from scoring.inference.load_options import BUNDLED
 from scoring.many.cluster import JOB, Resources
 from scoring.many.sweep import FINISHED
 from scoring.types import ScoringError
-from tests.commands import client
-from tests.hub import Hub
-from tests.ray_cluster import running
 from tests.scoring.test_own_server import SERVER
-from tests.slurm import slurm
+from tests.support.commands import client
+from tests.support.hub import Hub
+from tests.support.ray_cluster import running
+from tests.support.slurm import slurm
 
 __all__ = ["slurm"]
 

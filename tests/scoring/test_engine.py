@@ -1,9 +1,9 @@
 """The engine that the page for contributors shows is a whole one."""
 
-from tests.helpers import ROOT
+from tests.project.test_docs import blocks
 from tests.scoring.made import data_set
 from tests.scoring.test_run import job_rows
-from tests.test_docs import blocks
+from tests.support.helpers import ROOT
 
 
 def test_the_engine_of_the_page_for_contributors_scores_a_benchmark(tmp_path, monkeypatch):

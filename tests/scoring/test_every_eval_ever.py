@@ -16,8 +16,8 @@ from scoring.asking import run
 from scoring.report import every_eval_ever
 from scoring.report.every_eval_ever import Publisher, distance
 from scoring.types import Estimate, Report, ScoringError
-from tests import commands
-from tests.helpers import ROOT, mirror
+from tests.support import commands
+from tests.support.helpers import ROOT, mirror
 
 LAB = Publisher("The lab", organisation="org")
 TIME = 1_700_000_000

@@ -16,9 +16,9 @@ from transformers import AutoModelForCausalLM
 
 from scoring.inference.load_options import load
 from scoring.types import Option, Request
-from tests.helpers import ROOT
-from tests.hub import TOKEN, File, Hub, read
 from tests.scoring.made import data_set
+from tests.support.helpers import ROOT
+from tests.support.hub import TOKEN, File, Hub, read
 from tools import train_bundled_models as tiny
 
 torch.set_num_threads(1)

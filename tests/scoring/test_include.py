@@ -18,8 +18,8 @@ from scoring.__main__ import app
 from scoring.commands import rescore
 from scoring.declared import DECLARED
 from scoring.types import ScoringError
-from tests.helpers import ROOT
 from tests.scoring import models
+from tests.support.helpers import ROOT
 
 FILE = '''
 """Prefers the cat: 20 made-up rows, and a metric of their own."""

@@ -18,10 +18,10 @@ import builders
 from scoring.inference.load_options import load
 from scoring.metrics import bbq
 from scoring.types import Request
-from tests import commands
-from tests.helpers import ROOT, mirror, missing
-from tests.hub import Hub
-from tools import inspect_eval
+from tests.support import commands
+from tests.support.helpers import ROOT, mirror, missing
+from tests.support.hub import Hub
+from tools.peers import inspect_eval
 
 PYTHON = ROOT / ".venv-inspect" / "bin" / "python"
 PROBES, TINY = "gender-neutral-probes", ROOT / "scoring" / "data" / "tiny-causal"

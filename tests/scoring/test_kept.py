@@ -7,10 +7,10 @@ import pytest
 import scoring
 from scoring.inference.load_options import LoadOptions
 from scoring.many.sweep import FINISHED
-from tests.commands import client
-from tests.hub import Hub
 from tests.scoring.made import data_set
 from tests.scoring.test_run import job_rows
+from tests.support.commands import client
+from tests.support.hub import Hub
 
 PLACE = "hub:team/sweep"
 #: The client of the Hub warns of packages that it would like.

@@ -28,9 +28,9 @@ from scoring.lm_eval import __main__ as tasks
 from scoring.lm_eval import utils
 from scoring.statistics.stats import measure
 from scoring.types import BenchmarkContext, Group, ScoringError
-from tests.helpers import ROOT, missing
 from tests.scoring import models
 from tests.scoring.made import data_set
+from tests.support.helpers import ROOT, missing
 
 
 class Loader(yaml.SafeLoader):

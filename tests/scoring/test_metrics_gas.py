@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from scoring.metrics import gas
-from tests.helpers import beside
+from tests.support.helpers import beside
 
 
 def classes(female, male, both, neutral, nonsense=0):

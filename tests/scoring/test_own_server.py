@@ -11,9 +11,9 @@ import scoring
 from scoring.many.own_server import PORTS, arguments, free_port
 from scoring.many.sweep import FINISHED
 from scoring.types import ScoringError
-from tests.helpers import ROOT
 from tests.scoring.made import data_set
 from tests.scoring.test_run import job_rows
+from tests.support.helpers import ROOT
 
 #: A server as vLLM is one, of the bundled model, at the port of its last argument. It writes its process and the GPUs
 #: that it may use into files.

@@ -9,9 +9,9 @@ import pytest
 
 from scoring import benchmarks, report
 from scoring.report.headlines import headline_scores
-from tests.helpers import system_program
 from tests.scoring.made_runs import made_comparison, made_run
 from tests.scoring.test_report import VALIDITY, made_neutral, made_occugender, made_unstereo
+from tests.support.helpers import system_program
 
 SCREEN = 720
 #: Measures a page in a frame of a given width: once as it is, and once with all details open.

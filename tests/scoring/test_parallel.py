@@ -16,9 +16,9 @@ from scoring.inference.parallel import Processes
 from scoring.inference.store import Store
 from scoring.report import read
 from scoring.types import Option, Request, Response
-from tests.helpers import ROOT
 from tests.scoring.made import data_set
 from tests.scoring.test_run import job_rows, pairs
+from tests.support.helpers import ROOT
 
 #: What accelerate starts for each GPU of a machine, here without GPUs.
 TWO = "--multi_gpu --num_processes 2 --num_machines 1 --mixed_precision no --dynamo_backend no --module".split()

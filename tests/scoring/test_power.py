@@ -21,9 +21,9 @@ from scoring.report.page import page
 from scoring.statistics.intervals import POWER, detectable, student
 from scoring.statistics.stats import compare, corrected, measure
 from scoring.types import Group, ScoringError
-from tests.commands import run as command
 from tests.scoring.made import estimate
 from tests.scoring.test_comparison import pairs, written
+from tests.support.commands import run as command
 from tools.simulations import power as simulation
 
 RATE = percentage("rate", lambda table: table["x"], 50, "Percentage of events.")

@@ -29,8 +29,8 @@ from scoring.responses import (
     unstereo,
 )
 from scoring.types import BY_OTHERS, ScoringError
-from tests.helpers import mirror
 from tests.scoring.made import made_gest
+from tests.support.helpers import mirror
 from tools.real_models.scores import examples_of
 
 RUNNER = CliRunner()

@@ -10,7 +10,7 @@ import pytest
 
 from scoring.asking.result import RunResult
 from tests.scoring.test_pages import browse
-from tools.pages import ROOT
+from tools.docs.pages import ROOT
 from tools.real_models import published
 from tools.real_models.findings import findings, follows_jobs, same_order, stereotypes, uses_they
 from tools.real_models.page import about, files, markdown

@@ -24,9 +24,9 @@ from scoring.inference.served.engine import connect
 from scoring.options import ServedOptions
 from scoring.report import read
 from scoring.types import Option, Request
-from tests.helpers import ROOT
 from tests.mitigation import test_merge
-from tools import compare_engines, real_server
+from tests.support.helpers import ROOT
+from tools.peers import compare_engines, real_server
 
 pytestmark = pytest.mark.skipif(
     "PROBES_SERVED" not in os.environ or not real_server.installed(),

@@ -31,11 +31,11 @@ from scoring.reproduce.plan import parameters, steps
 from scoring.reproduce.printed import FOLDER, paper, rows_of
 from scoring.responses import unstereo
 from scoring.types import ScoringError
-from tests import commands
-from tests.helpers import mirror, missing
 from tests.mitigation.test_fast import rows as biased_rows
 from tests.scoring.made import data_set
-from tools import tables_page
+from tests.support import commands
+from tests.support.helpers import mirror, missing
+from tools.docs import tables_page
 
 TABLES = printed_tables()
 CELLS = [(table, cell) for table in TABLES for cell in table.cells]

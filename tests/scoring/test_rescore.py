@@ -18,8 +18,8 @@ from scoring.benchmarks import stereoset, unstereo
 from scoring.commands import rescore
 from scoring.inputs.score_files import ScoreFile
 from scoring.types import ScoringError
-from tests.helpers import beside, mirrored
 from tests.scoring.made import data_set
+from tests.support.helpers import beside, mirrored
 
 RUNNER = CliRunner()
 

@@ -36,8 +36,8 @@ from scoring.inputs import prompts
 from scoring.inputs.tables import DataMissing
 from scoring.options import Settings
 from scoring.types import Option, Request, ScoringError
-from tests.helpers import ROOT, beside
 from tests.scoring.made import Memory, data_set
+from tests.support.helpers import ROOT, beside
 
 torch.set_num_threads(1)
 HOSTILE = "<script>alert('|`')</script>"

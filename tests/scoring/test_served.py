@@ -20,12 +20,12 @@ from scoring.inference.store import Store
 from scoring.metrics.pronouns import FORMS
 from scoring.options import ServedOptions
 from scoring.types import Option, Request, ScoringError
-from tests.commands import client
-from tests.hub import Hub
 from tests.scoring import inference_server as stand_in
 from tests.scoring.inference_server import Reply, serving
 from tests.scoring.made import data_set
 from tests.scoring.test_run import job_rows, pairs
+from tests.support.commands import client
+from tests.support.hub import Hub
 
 SENTENCES = ("She liked the ball.", "He liked the ball.", "She liked the ball. He ran home.", "The dog was sad.")
 REQUESTS = [

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from scoring.inference.store import Store, digest
 from scoring.types import Option, Request, Response, ScoringError
-from tests.helpers import ROOT
+from tests.support.helpers import ROOT
 
 KEY = {
     "model": "org/model",

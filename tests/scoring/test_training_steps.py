@@ -12,8 +12,8 @@ from builders.sources.catalogue import catalogue
 from scoring.commands.rescore import rescore
 from scoring.responses.unstereo import score_rows
 from scoring.types import ScoringError
-from tests.helpers import made
-from tools.training_steps import METRICS, PREFIX, curve, draw, steps
+from tests.support.helpers import made
+from tools.real_models.training_steps import METRICS, PREFIX, curve, draw, steps
 
 
 def score_file(path, gaps):

@@ -19,8 +19,8 @@ from scoring.asking import rank_agreement, run, ways, wordings
 from scoring.commands.compare import app as app_of_compare
 from scoring.inference.load_options import LoadOptions
 from scoring.types import BenchmarkContext, Estimate, Group, Option, Report, Request, Response, ScoringError
-from tests.openai_server import prompt_of, serving
 from tests.scoring.made import data_set, without_language
+from tests.support.openai_server import prompt_of, serving
 
 CAUSAL = BenchmarkContext("causal")
 #: Items with the numbers of their samples.

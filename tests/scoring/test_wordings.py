@@ -21,9 +21,9 @@ from scoring.inference.load_options import LoadOptions
 from scoring.metrics import variance
 from scoring.statistics import intervals
 from scoring.types import BenchmarkContext, Group, Metric, Response, ScoringError
-from tests.helpers import mirrored
-from tests.openai_server import prompt_of, serving
 from tests.scoring.made import data_set, without_language
+from tests.support.helpers import mirrored
+from tests.support.openai_server import prompt_of, serving
 
 ITEMS = 60
 KINDS = ("instruction", "question", "story", "dialogue", "list")

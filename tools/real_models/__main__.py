@@ -9,7 +9,7 @@ from pathlib import Path
 from cards.common.files import put, put_all
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import ScoringError
-from tools.pages import ROOT
+from tools.docs.pages import ROOT
 from tools.real_models import published
 from tools.real_models.page import default_plots, files, markdown
 from tools.real_models.scores import SCORES, collect, read, read_examples, write, write_examples

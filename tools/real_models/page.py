@@ -15,10 +15,10 @@ from cards.common.draw import PALETTE, canvas, image, interval, styled
 from cards.common.text import grouped, slug, templates
 from cards.overview import Cell, Column, ModelRow, overview, placed
 from scoring import benchmarks, published
-from tools.pages import ROOT
+from tools.docs.pages import ROOT
 from tools.real_models.findings import FRIEND, GEST, NEW, UNSTEREO, Finding, findings
 from tools.real_models.scores import Collected, Model, Score
-from tools.trends import steps
+from tools.real_models.trends import steps
 
 _TEMPLATES = ROOT / "tools" / "templates"
 #: The columns of the table: source, group and metric, the title, and a note.

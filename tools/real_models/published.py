@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from cards.common.text import templates
 from scoring.responses.pythia_bias import change
-from tools.pages import ROOT, table
+from tools.docs.pages import ROOT, table
 from tools.real_models.scores import Collected, Model, Score
 
 PAGE = ROOT / "docs" / "published.md"

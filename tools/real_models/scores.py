@@ -20,7 +20,7 @@ import numpy as np
 
 from cards.common.files import put
 from scoring.types import ScoringError, Table
-from tools.pages import ROOT
+from tools.docs.pages import ROOT
 
 # The site shows the kept scores, and its environment has no packages that fetch and score.
 if TYPE_CHECKING:

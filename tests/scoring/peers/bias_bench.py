@@ -1,6 +1,6 @@
 """What this package and the code of bias-bench are compared on: random small models, and the rows of both benchmarks.
 
-The recorded numbers of bias-bench are in ``bias_bench.json``; ``tools/compare_bias_bench.py`` makes them.
+The recorded numbers of bias-bench are in ``bias_bench.json``; ``tools/peers/compare_bias_bench.py`` makes them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from builders.text.wording import LABELS
 from scoring.benchmarks import get
 from scoring.inference.load_options import load
 from scoring.inference.model import Model
-from tests.helpers import mirrored
 from tests.scoring.models import folder
+from tests.support.helpers import mirrored
 
 RECORDED = Path(__file__).with_name("bias_bench.json")
 PAIRS = ("sentence_biased", "sentence_unbiased")

@@ -1,0 +1,1 @@
+"""Scripts that write and check the pages of the documentation."""

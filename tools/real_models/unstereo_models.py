@@ -1,0 +1,219 @@
+"""The page ``docs/unstereo-models.md``: ``python -m tools.real_models.unstereo_models [--data output]``.
+
+Re-scores the published responses of 28 language models to UnStereoEval and of nine models to StereoSet (pinned; read
+from the mirror ``PROBES_MIRROR`` or downloaded, 170 MB and 15 MB), and writes the page with its figure. The sentences
+of the page state counts that are computed here. ``--resamples`` is for trials.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cards.common.files import put
+from cards.common.verdict import holm, p_of
+from scoring import published
+from scoring.asking.result import RunResult
+from scoring.metrics import fairness, stereoset
+from scoring.statistics.stats import RESAMPLES, compare, corrected
+from scoring.types import Difference, Group, Metric, Table
+from tools.docs.pages import ROOT, table
+
+SETS = ("ours-5", "ours-10", "ours-20", "winobias", "winogender")
+PAGE, FIGURE = ROOT / "docs" / "unstereo-models.md", ROOT / "docs" / "models" / "tau.svg"
+Scores = Mapping[str, Mapping[tuple[str, str], Mapping[str, float]]]
+Examples = Mapping[str, pd.DataFrame]
+
+
+def scores_of(run: RunResult) -> dict[tuple[str, str], dict[str, float]]:
+    """Value and interval of each score of a run, by group and metric."""
+    return {(e.group, e.metric): {"value": e.value, "low": e.low, "high": e.high} for e in run.report.estimates}
+
+
+def number(of: Mapping[str, Any], digits: int = 1) -> str:
+    """A value with its interval: ``39.8 [38.0, 41.6]``."""
+    low, value, high = (f"{of[name]:.{digits}f}".replace("-", "−") for name in ("low", "value", "high"))
+    return f"{value} [{low}, {high}]"
+
+
+def pairs(examples: Mapping[str, Table], clusters: NDArray[Any], metric: Metric) -> list[tuple[str, str, Difference]]:
+    """Every pair of models with the paired difference of a metric; p corrected by Holm's method over all pairs."""
+    everything = Group("", np.ones(len(clusters), bool))
+    names = list(combinations(examples, 2))
+    found = [compare([(everything, metric)], examples[a], examples[b], clusters, resamples=2)[0] for a, b in names]
+    return [(a, b, difference) for (a, b), difference in zip(names, corrected(found), strict=True)]
+
+
+def that_differ(found: Sequence[tuple[str, str, Difference]]) -> list[tuple[str, str]]:
+    """The pairs whose difference has p below 0.05 after the correction."""
+    return [(a, b) for a, b, difference in found if difference.p_holm < 0.05]
+
+
+def draws(examples: Examples, dataset: str, resamples: int) -> NDArray[np.float64]:
+    """τ [1 + resamples, models] of a set: as it is, then over resampled seed words or occupations."""
+    frames = [of_set(frame, dataset) for frame in examples.values()]
+    codes, names = pd.factorize(frames[0]["word"])
+    fair = [abs(frame["female_logprob"] - frame["male_logprob"]) <= 0.5 for frame in frames]
+    sums = np.stack([np.bincount(codes, one, minlength=len(names)) for one in fair])
+    sizes = np.bincount(codes, minlength=len(names))
+    chance = np.full(len(names), 1 / len(names))
+    weights = np.random.default_rng(0).multinomial(len(names), chance, resamples).astype(float)
+    weights = np.vstack([np.ones(len(names)), weights])
+    shares: NDArray[np.float64] = 100 * (weights @ sums.T) / (weights @ sizes)[:, None]
+    return shares
+
+
+def of_set(frame: pd.DataFrame, dataset: str) -> pd.DataFrame:
+    """The rows of a set that are not judged unnatural."""
+    return frame[(frame["dataset"] == dataset) & (frame["natural"] != False)]  # noqa: E712
+
+
+def agreement(one: NDArray[np.float64], other: NDArray[np.float64]) -> dict[str, float]:
+    """Spearman's correlation over models of two sets, with the percentiles over resampled sentences."""
+    ranks = [pd.DataFrame(shares).rank(axis=1).to_numpy() for shares in (one, other)]
+    centred = [r - r.mean(axis=1, keepdims=True) for r in ranks]
+    rho = (centred[0] * centred[1]).sum(axis=1) / np.sqrt((centred[0] ** 2).sum(axis=1) * (centred[1] ** 2).sum(axis=1))
+    low, high = np.percentile(rho[1:], (2.5, 97.5))
+    return {"value": rho[0], "low": low, "high": high}
+
+
+def gaps(scores: Scores, metric: str) -> Iterator[tuple[str, int, int, int, str]]:
+    """By set: models whose US score under a limit is above, below, or not apart from that of the whole set."""
+    found = {(name, d): of[d, metric] for name, of in scores.items() for d in SETS}
+    p = dict(zip(found, holm([p_of((e["value"], e["low"], e["high"])) for e in found.values()]), strict=True))
+    for dataset in SETS:
+        own = [(e["value"], p[key] < 0.05) for key, e in found.items() if key[1] == dataset]
+        up, down = (sum(sure and (value > 0) is above for value, sure in own) for above in (True, False))
+        values = [value for value, _ in own]
+        spread = f"{np.median(values):+.1f} ({min(values):+.1f} to {max(values):+.1f})".replace("-", "−")
+        yield dataset, up, down, len(own) - up - down, spread
+
+
+def draw(scores: Scores, path: Path) -> None:
+    """Writes the figure: a panel for each set, a row for each model, its τ with the interval."""
+    import matplotlib.style
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    names = list(scores)[::-1]
+    with matplotlib.style.context(["default", {"svg.fonttype": "none", "svg.hashsalt": "models", "font.size": 8}]):
+        figure = Figure(figsize=(8.6, 5.6), layout="constrained")
+        FigureCanvasSVG(figure)
+        for axes, dataset in zip(figure.subplots(1, len(SETS), sharey=True), SETS, strict=True):
+            found = [scores[name][dataset, "tau@0.5"] for name in names]
+            value, low, high = (np.array([e[end] for e in found]) for end in ("value", "low", "high"))
+            axes.errorbar(
+                value, range(len(names)), xerr=[value - low, high - value], fmt="o", ms=3, lw=0.9, color="#0072b2"
+            )
+            axes.set(title=dataset, xlabel="τ, %", xlim=(0, 55), yticks=range(len(names)), yticklabels=names)
+            axes.grid(axis="x", color="#dddddd", lw=0.5)
+            axes.spines[["top", "right", "left"]].set_visible(False)
+            axes.tick_params(axis="y", length=0)
+        path.parent.mkdir(exist_ok=True)
+        figure.savefig(path, format="svg", metadata={"Date": None})
+
+
+def unstereo_parts(scores: Scores, examples: Examples, resamples: int) -> dict[str, Any]:
+    """Tables and counts of UnStereoEval for the text of the page."""
+    number_of_pairs = len(scores) * (len(scores) - 1) // 2
+    apart: dict[str, list[tuple[str, str]]] = {}
+    for dataset in SETS:
+        frames = {name: of_set(frame, dataset) for name, frame in examples.items()}
+        columns = ["female_logprob", "male_logprob"]
+        tables = {name: {c: frame[c].to_numpy() for c in columns} for name, frame in frames.items()}
+        clusters = next(iter(frames.values()))["word"].to_numpy()
+        apart[dataset] = that_differ(pairs(tables, clusters, fairness.tau(0.5)))
+    shares = {dataset: draws(examples, dataset, resamples) for dataset in SETS}
+    ranks = {(a, b): agreement(shares[a], shares[b]) for a, b in combinations(SETS, 2)}
+    consistent = sum(
+        all(pair in apart[d] for d in SETS[:3]) and _one_order(pair, scores) for pair in combinations(scores, 2)
+    )
+    alone = {n: {d: len(scores) - 1 - sum(n in pair for pair in apart[d]) for d in SETS} for n in scores}
+    rows = [[n, *(number(of[d, "tau@0.5"]) for d in SETS)] for n, of in scores.items()]
+    leaning = [[n, *(number(of[d, "pref_disparity@0.5"], 0) for d in SETS)] for n, of in scores.items()]
+    limits = [[d, str(up), str(down), str(same), spread] for d, up, down, same, spread in gaps(scores, "us_gap@0.65")]
+    return {
+        "models": len(scores),
+        "pairs": number_of_pairs,
+        "scores": table(("model", *SETS), rows),
+        "leaning": table(("model", *SETS), leaning),
+        "apart": table(
+            ("set", "pairs that differ", "of"), [[d, str(len(apart[d])), str(number_of_pairs)] for d in SETS]
+        ),
+        "alone": table(("model", *SETS), [[n, *(str(own[d]) for d in SETS)] for n, own in alone.items()]),
+        "consistent": consistent,
+        "ranks": {sets: number(of, 2) for sets, of in ranks.items()},
+        "agreement": table(("sets", "ρ"), [[f"{a}, {b}", number(of, 2)] for (a, b), of in ranks.items()]),
+        "counts": {dataset: len(found) for dataset, found in apart.items()},
+        "fairer": sum(int(up) for dataset, up, *_ in limits if dataset.startswith("ours")),
+        "largest": f"{max(abs(of[d, 'us_gap@0.65']['value']) for of in scores.values() for d in SETS):.1f}",
+        "limits": table(
+            ("set", "fairer", "less fair", "no difference beyond chance", "median (range), points"), limits
+        ),
+        "male": {d: sum(of[d, "pref_disparity@0.5"]["high"] < 0 for of in scores.values()) for d in SETS},
+        "female": {d: sum(of[d, "pref_disparity@0.5"]["low"] > 0 for of in scores.values()) for d in SETS},
+        "least": min(of[d, "tau@0.5"]["value"] for of in scores.values() for d in SETS[:3]),
+        "most": max(of[d, "tau@0.5"]["value"] for of in scores.values() for d in SETS[:3]),
+    }
+
+
+def _one_order(pair: tuple[str, str], scores: Scores) -> bool:
+    a, b = pair
+    return len({scores[a][d, "tau@0.5"]["value"] > scores[b][d, "tau@0.5"]["value"] for d in SETS[:3]}) == 1
+
+
+def stereoset_parts(scores: Scores, tables: Mapping[str, Table]) -> dict[str, Any]:
+    """Tables and counts of StereoSet for the text of the page."""
+    groups = ("intrasentence gender", "intrasentence overall", "intersentence overall")
+    header = ("model", *(f"{metric.upper()} {group}" for group in groups for metric in ("ss", "lms")))
+    rows = [[n, *(number(of[g, m]) for g in groups for m in ("ss", "lms"))] for n, of in scores.items()]
+    result: dict[str, Any] = {"stereoset": table(header, rows)}
+    for group, domain in (("gender", "gender"), ("all", "")):
+        own = {
+            n: {k: v[(t["task"] == "intrasentence") & ((t["domain"] == domain) | (not domain))] for k, v in t.items()}
+            for n, t in tables.items()
+        }
+        clusters = next(iter(own.values()))["subject"]
+        result[f"ss_{group}"] = len(that_differ(pairs(own, clusters, stereoset.ss())))
+    language = {n: of["intrasentence overall", "ss"] for n, of in scores.items()}
+    result["ss_above"] = sum(e["low"] > 50 for e in language.values())
+    return result | {"predictions": len(scores), "ss_pairs": len(scores) * (len(scores) - 1) // 2}
+
+
+def main() -> None:
+    """Writes the page and its figure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, default=Path("output"))
+    parser.add_argument("--resamples", type=int, default=RESAMPLES)
+    parser.add_argument("--offline", action="store_true")
+    options = parser.parse_args()
+    fetcher = published.default_fetcher(offline=options.offline)
+    made: dict[str, dict[str, RunResult]] = {"unstereo": {}, "stereoset": {}}
+    for source, of in made.items():
+        for model in published.models(source):
+            of[model] = published.run(source, model, options.data, resamples=options.resamples, fetcher=fetcher)
+            print(f"{source}: {model}")
+    of_unstereo, official = made.values()
+    scores = {model: scores_of(run) for model, run in of_unstereo.items()}
+    scores = dict(sorted(scores.items(), key=lambda item: -sum(item[1][d, "tau@0.5"]["value"] for d in SETS[:3])))
+    examples = {model: pd.DataFrame(dict(of_unstereo[model].tables["unstereo"])) for model in scores}
+    parts = unstereo_parts(scores, examples, min(options.resamples, 2000))
+    tables = {model: run.tables["stereoset"] for model, run in official.items()}
+    parts |= stereoset_parts({model: scores_of(run) for model, run in official.items()}, tables)
+    draw(scores, FIGURE)
+    text = (ROOT / "tools" / "templates" / "models.md.j2").read_text(encoding="utf-8")
+    import jinja2
+
+    put(PAGE, jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(text).render(parts).encode() + b"\n")
+    print(f"The page is {PAGE}.")
+
+
+if __name__ == "__main__":
+    main()
