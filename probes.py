@@ -111,7 +111,7 @@ def _later(name: str, entry: Command) -> click.Command:
     """A subcommand that is imported when it is called, with its own options and help."""
 
     @click.pass_context
-    def run(context: click.Context, arguments: tuple[str, ...]) -> None:
+    def call(context: click.Context, arguments: tuple[str, ...]) -> None:
         command = _loaded(name, entry)
         command.main(args=list(arguments), prog_name=context.command_path, standalone_mode=True)
 
@@ -119,7 +119,7 @@ def _later(name: str, entry: Command) -> click.Command:
         name.rpartition(" ")[2],
         context_settings={"ignore_unknown_options": True, "help_option_names": []},
         params=[click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED)],
-        callback=run,
+        callback=call,
         help=entry.summary,
     )
 

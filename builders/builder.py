@@ -149,24 +149,24 @@ class Builder:
         """Builds a data set into a temporary folder in the output folder.
 
         Configs whose entry in the manifest would not change are not built again; their files are linked. So are
-        configs that this run cannot or should not build, if the data set still has the same version.
+        configs that this build cannot or should not build, if the data set still has the same version.
         """
         target = self.out / dataset.name
         old = read_manifest(target)
         old_configs = old.configs if old else {}
         plans, left_out = self._plan(dataset)
-        # Configs of the folder that this run cannot build stay as they are, if they are whole and of this version.
+        # Configs of the folder that cannot be built now stay as they are, if they are whole and of this version.
         unchanged = {name: entry for name, entry in old_configs.items() if name not in plans}
         if unchanged and old and old.version != dataset.version:
             raise BuildError(
-                f"{target} holds version {old.version} with the configs {', '.join(unchanged)}, which this run does "
+                f"{target} holds version {old.version} with the configs {', '.join(unchanged)}, which this build does "
                 f"not rebuild for version {dataset.version}; rebuild them too or choose another --out."
             )
         for name, entry in unchanged.items():
             left_out.pop(name, None)
             if not _is_intact(target, entry):
                 raise BuildError(
-                    f"{target}: the files of {name} are not as in its manifest, and this run does not rebuild them; "
+                    f"{target}: the files of {name} are not as in its manifest, and this build does not rebuild them; "
                     "rebuild them with their sources or delete the folder."
                 )
         # An entry without its splits names all that decides the rows, so a config with an equal one is not built again.
@@ -338,7 +338,7 @@ def build_datasets(
 
 
 def _recover(out: Path, names: Sequence[str]) -> None:
-    """Tidies up after an interrupted run, and refuses folders that would be replaced but were not built.
+    """Tidies up after an interrupted build, and refuses folders that would be replaced but were not built.
 
     Raises
     ------

@@ -45,9 +45,9 @@ def _command(name: str) -> Callable[..., None]:
 
     options = _parameters(pipeline)
     if pipeline.replays:
-        # A record has the settings of its run, so then only --out is required.
+        # A record has the settings of its generation, so then only --out is required.
         options = [option if option.name == "out" else _optional(option) for option in options]
-        replays = f"Repeat a recorded run without a chat model: {', '.join(pipeline.replays)}."
+        replays = f"Repeat a recorded generation without a chat model: {', '.join(pipeline.replays)}."
         # Made from another parameter, because a new one would need its kind again.
         kind = Annotated[str | None, typer.Option(metavar="NAME", help=replays)]
         options.append(options[0].replace(name="replay", default=None, annotation=kind))
@@ -65,10 +65,10 @@ def _parameters(pipeline: Pipeline) -> list[inspect.Parameter]:
 
 
 def _replay(name: str, pipeline: Pipeline, replay: str, values: dict[str, Any], console: Console) -> None:
-    """Runs a pipeline over a recorded run."""
+    """Runs a pipeline over a recorded generation."""
     if replay not in pipeline.replays:
         raise ChatError(
-            f"There is no recorded run {replay!r} of {name}; give --replay {' or '.join(pipeline.replays)}."
+            f"There is no recorded generation {replay!r} of {name}; give --replay {' or '.join(pipeline.replays)}."
         )
     for parameter in _parameters(pipeline):
         default = None if parameter.default is parameter.empty else parameter.default
@@ -76,7 +76,7 @@ def _replay(name: str, pipeline: Pipeline, replay: str, values: dict[str, Any], 
         is_set = values[parameter.name] not in (default, [])
         if is_set and parameter.name not in REPLAY_OPTIONS:
             option = parameter.name.replace("_", "-")
-            raise ChatError(f"The recorded run {replay} has its own --{option}; leave it out.")
+            raise ChatError(f"The recorded generation {replay} has its own --{option}; leave it out.")
     with Progress(transient=True, console=Console(stderr=True)) as progress:
         fetcher = Fetcher(default_cache(), default_mirror(), values["offline"], progress)
         pipeline.replays[replay](values, fetcher, console)

@@ -248,13 +248,13 @@ def mitigated(
 ) -> Adapter | Estimate | None:
     """What :func:`mitigate` makes with ``values`` for :class:`Options`; the command calls it too."""
     options = filled(Options, values, MitigationError)
-    settings_of_run = resolve_settings(recipe, options.profile, options.config, settings)
+    resolved = resolve_settings(recipe, options.profile, options.config, settings)
     rows = TrainingData(options.data, options.limit)
     how = loading(model, options)
     if options.dry_run:
         from mitigation.running.estimate import estimate  # with it comes torch
 
-        estimated = estimate(recipe, settings_of_run, how, options.quantize, rows)
+        estimated = estimate(recipe, resolved, how, options.quantize, rows)
         terminal.show(console, estimated.lines)
         return estimated
     from mitigation.running import steps  # with it comes torch
@@ -262,7 +262,7 @@ def mitigated(
     # Data that is not there is refused now, and not after the training.
     evaluation = planned_evaluation(recipe, options, rows) if options.evaluate else None
     return steps.make_and_evaluate(
-        recipe, settings_of_run, how, rows, out, evaluation, console, errors, quantize=options.quantize, loaded=loaded
+        recipe, resolved, how, rows, out, evaluation, console, errors, quantize=options.quantize, loaded=loaded
     )
 
 

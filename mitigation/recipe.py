@@ -138,7 +138,7 @@ class Settings:
     def inputs(self) -> dict[str, str]:
         """Name to fingerprint of all that a recipe with these settings reads besides built data sets.
 
-        The facts of the adapter record it, and a run is continued only where it is the same. Each name has a colon:
+        The facts of the adapter record it, and training is continued only where it is the same. Each name has a colon:
         here the setting and the name of its file. Settings that name something else than a text file, such as a corpus
         or a list of words, extend this method.
 
@@ -163,7 +163,7 @@ def _bytes_of(setting_name: str, path: str) -> bytes:
         raise MitigationError(f"{path} cannot be read ({error.strerror}); give --{setting_name} a text file.") from None
 
 
-#: Settings that change the memory of a run and not its result: the free memory may decide about them in each run.
+#: Settings that change the memory of a training and not its result: the free memory may decide about them each time.
 WITHOUT_EFFECT = ("gradient_checkpointing",)
 
 
@@ -194,10 +194,10 @@ class Recipe:
     profiles:
         Settings by profile: ``clean`` is this project's choice, ``paper`` the published one. All are of one
         frozen dataclass of plain values that inherits from :class:`Settings`; its fields are made by :func:`setting`.
-    run:
-        ``run(job)`` writes the files of the adapter into the existing folder ``job.out`` and returns
+    make:
+        ``make(job)`` writes the files of the adapter into the existing folder ``job.out`` and returns
         :meth:`Job.done`. It restores the network of ``job.model`` bit for bit. Files to resume from go to
-        ``job.out.parent``, which an interrupted run keeps.
+        ``job.out.parent``, which an interrupted command keeps.
     benchmarks:
         Names of the benchmarks for before and after, unless the user names others; if empty, all that
         fit the model.
@@ -209,7 +209,7 @@ class Recipe:
         Whether it changes all weights whatever its settings, so that they have to be in float32. A recipe whose
         settings have a ``rank`` does so with a rank of 0.
     memory:
-        From the network and the settings to what ``run`` keeps in memory besides the network and its activations; for
+        From the network and the settings to what ``make`` keeps in memory besides the network and its activations; for
         a recipe that learns something else than a LoRA, a stamp or all weights.
     steps:
         From the settings and built data to the number of training steps; 0 where the data is not built. For a recipe
@@ -221,7 +221,7 @@ class Recipe:
     source: str
     cite: tuple[str, ...]
     profiles: Mapping[str, Any]
-    run: Callable[[Job[Any]], Adapter]
+    make: Callable[[Job[Any]], Adapter]
     benchmarks: tuple[str, ...] = ()
     kinds: tuple[Literal["causal", "masked"], ...] = ("causal",)
     quantized: bool = False
@@ -243,9 +243,9 @@ class Recipe:
                     "another name."
                 )
 
-    def make(self, model: Model, settings: Any, data: TrainingData, out: Path, console: Console) -> Adapter:
-        """Runs the recipe into the existing folder ``out``, and returns the facts of the adapter in it."""
-        return self.run(Job(self.name, model, settings, data, out, console))
+    def apply(self, model: Model, settings: Any, data: TrainingData, out: Path, console: Console) -> Adapter:
+        """Makes an adapter of a model in the existing folder ``out``, and returns its facts."""
+        return self.make(Job(self.name, model, settings, data, out, console))
 
 
 def trains_all_weights(recipe: Recipe, settings: Any) -> bool:
@@ -255,7 +255,7 @@ def trains_all_weights(recipe: Recipe, settings: Any) -> bool:
 
 @dataclass
 class Job(Generic[T]):
-    """One run of a recipe: what it gets, what it reads, and what it costs from now on.
+    """What a recipe makes an adapter from: what it gets, what it reads, and what it costs from now on.
 
     Parameters
     ----------
@@ -292,7 +292,7 @@ class Job(Generic[T]):
     def read(self, name: str) -> str:
         """The text of the file that a setting names; empty where it names none.
 
-        The setting is made with ``setting(…, file=True)``, by which the file is recorded: a run is continued only
+        The setting is made with ``setting(…, file=True)``, by which the file is recorded: training is continued only
         while the file is the same.
 
         Raises
@@ -338,7 +338,7 @@ class Job(Generic[T]):
         return replace(facts, changes=tuple(changes))
 
 
-def declared(name: str, settings: type[T], run: Callable[[Job[T]], Adapter], **more: Any) -> Recipe:
+def declared(name: str, settings: type[T], make: Callable[[Job[T]], Adapter], **more: Any) -> Recipe:
     """A recipe of the project; ``data/recipes.toml`` has all but its settings and functions.
 
     Each profile has the values of the tables of ``shared`` that it is ``like``, and then its own; the rest is as in
@@ -356,7 +356,7 @@ def declared(name: str, settings: type[T], run: Callable[[Job[T]], Adapter], **m
     for key, value in facts.items():
         if isinstance(value, list):
             facts[key] = tuple(value)  # TOML has no tuples
-    return Recipe(name, profiles=profiles, run=run, **facts, **more)
+    return Recipe(name, profiles=profiles, make=make, **facts, **more)
 
 
 def resolve_settings(recipe: Recipe, profile: str, file: Path | None, options: Mapping[str, Any]) -> Any:

@@ -20,13 +20,13 @@ def one_sentence_errors(command: Callable[..., None]) -> Callable[..., None]:
     """A command whose errors are one sentence and an exit status instead of a traceback."""
 
     @functools.wraps(command)
-    def run(*args: Any, **options: Any) -> None:
+    def call(*args: Any, **options: Any) -> None:
         name = command.__module__.rpartition(".")[2]
         kept = "finished files are kept, and the same command continues from there"
         with ended(Console(stderr=True), PmiError, interrupted=kept), required(f"probes pmi {name}", "pmi", PmiError):
             command(*args, **options)
 
-    return run
+    return call
 
 
 for module in iter_modules(commands.__path__):

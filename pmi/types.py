@@ -136,7 +136,7 @@ class CorpusTotals:
         Bytes of text after decompression.
     invalid_bytes:
         Bytes that are not valid UTF-8. They belong to no word.
-    long_runs:
+    long_tokens:
         Sequences of letters that are too long for a word and were skipped.
     losses:
         What could not be read, one sentence each.
@@ -151,7 +151,7 @@ class CorpusTotals:
     documents: int = 0
     bytes: int = 0
     invalid_bytes: int = 0
-    long_runs: int = 0
+    long_tokens: int = 0
     losses: tuple[str, ...] = ()
     inputs: tuple[str, ...] = field(default=(), compare=False, repr=False)
     contents: tuple[str, ...] = field(default=(), compare=False, repr=False)
@@ -161,9 +161,9 @@ class CorpusTotals:
         """The sum over parts, with the losses in alphabetical order.
 
         >>> CorpusTotals.sum([CorpusTotals(words=3, losses=("b",)), CorpusTotals(words=4, losses=("a",))])
-        CorpusTotals(words=7, pairs=0, documents=0, bytes=0, invalid_bytes=0, long_runs=0, losses=('a', 'b'))
+        CorpusTotals(words=7, pairs=0, documents=0, bytes=0, invalid_bytes=0, long_tokens=0, losses=('a', 'b'))
         """
-        words = pairs = documents = size = invalid_bytes = long_runs = 0
+        words = pairs = documents = size = invalid_bytes = long_tokens = 0
         losses: list[str] = []
         inputs: list[str] = []
         contents: list[str] = []
@@ -173,7 +173,7 @@ class CorpusTotals:
             documents += part.documents
             size += part.bytes
             invalid_bytes += part.invalid_bytes
-            long_runs += part.long_runs
+            long_tokens += part.long_tokens
             losses += part.losses
             inputs += part.inputs
             contents += part.contents
@@ -184,7 +184,7 @@ class CorpusTotals:
             documents,
             size,
             invalid_bytes,
-            long_runs,
+            long_tokens,
             tuple(sorted(losses)),
             tuple(sorted(inputs)),
             tuple(sorted(contents)),

@@ -233,4 +233,4 @@ def evaluated(call: Call, console: Console, processes: Processes = ALONE) -> Run
     registry.include(*call.settings.include)
     if call.settings.out and processes.first:
         check_folder(call.settings.out)
-    return chosen(call).run(call, console, processes)
+    return chosen(call).score(call, console, processes)

@@ -40,8 +40,8 @@ __all__ = [
     "get",
     "models",
     "names",
-    "run",
     "runs",
+    "score",
     "sources",
 ]
 
@@ -68,7 +68,7 @@ def default_fetcher(*, offline: bool = False) -> Fetcher:
     return Fetcher(default_cache(), default_mirror(), offline)
 
 
-def run(
+def score(
     name: str,
     model: str,
     data: str | Path = DATA,
@@ -170,6 +170,6 @@ def runs(
     fetcher = default_fetcher(offline=offline)
     for model in models(name):
         try:
-            yield model, run(name, model, data, resamples=resamples, offline=offline, fetcher=fetcher)
+            yield model, score(name, model, data, resamples=resamples, offline=offline, fetcher=fetcher)
         except BrokenFileError as error:
             yield model, error

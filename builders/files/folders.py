@@ -67,7 +67,7 @@ def recover_folder(target: Path, written: Callable[[Path], Collection[str]], ref
 def scratch_beside(target: Path, *, alone: bool = False) -> Iterator[Path]:
     """A hidden folder beside ``target`` for what will become it; it is removed at the end of the block.
 
-    Folders that killed runs left for the same target are removed first, but not those of a process that still runs.
+    Folders that killed processes left for the same target are removed first, but not those of one that still runs.
     The name has a random part and a checksum of the name, so a folder of a user has no such name.
 
     Parameters

@@ -87,14 +87,14 @@ class ReplayClient:
             raise MissingResponse(
                 f"Stage {stage} needs {len(missing)} replies of {next(iter(missing.values()))['model']} that are not "
                 f"recorded (there are {_counts(self.cache) or 'none'}); run without --offline, "
-                "or with the --model and settings of the recorded run."
+                "or with the --model and settings of the recorded generation."
             )
         return [self.cache[self.cache.key(request.body)] for request in requests]
 
 
 @dataclass
 class DryRunClient:
-    """Counts the requests that a run would send, and continues with their examples.
+    """Counts the requests that a generation would send, and continues with their examples.
 
     ``stages`` has for each stage the number of recorded responses and the requests without one.
     """
@@ -107,7 +107,7 @@ class DryRunClient:
         """Recorded responses where there are any, else responses with the text of the example."""
         recorded, unsent = self.stages.get(stage, (0, []))
         for request in requests:
-            # Stages may ask the same; a real run would send it once.
+            # Stages may ask the same; a real generation would send it once.
             key = self.cache.key(request.body)
             if key not in self._seen:
                 self._seen.add(key)
@@ -158,7 +158,7 @@ class LiveClient:
         """
         missing = _missing(requests, self.cache)
         if missing:
-            # Connected late, because a run whose replies are all recorded needs neither a key nor the HTTP client.
+            # Connected late: a generation whose replies are all recorded needs neither a key nor the HTTP client.
             self._endpoint = self._endpoint or self.connect()
             try:
                 self._send_all(stage, list(missing.values()), self._endpoint)

@@ -244,7 +244,7 @@ class SentLog(AppendLog):
                 raise self._damaged(f"line {number} is not as it was written, or a line before it is missing")
             contents.append(content)
             seals.append(_seal_of(line))
-        # A run that was killed may have added a line and not its number.
+        # A command that was killed may have added a line and not its number.
         complete = int(stated["count"]) in (len(contents), len(contents) - 1)
         if not complete or stated["last"].rstrip() != seals[int(stated["count"])]:
             raise self._damaged(f"has {len(contents)} of {int(stated['count'])} lines")
@@ -314,7 +314,7 @@ class Budget:
     spent:
         The cost of the requests so far.
     sent:
-        Keeps what is sent and not answered, for a later run.
+        Keeps what is sent and not answered, for a later command.
     """
 
     prices: CostModel

@@ -1,6 +1,6 @@
 """The files that a pipeline writes. The same responses give the same bytes.
 
-The review file is a tab-separated table in which a person accepts or rejects rows; it is read at the next run.
+The review file is a tab-separated table in which a person accepts or rejects rows; it is read by the next command.
 """
 
 import hashlib
@@ -81,7 +81,7 @@ def review_text(rows: Sequence[Mapping[str, Any]], reviews: Mapping[str, Review]
     for row in rows:
         row_ids.add(row["id"])
         lines.append(_line(row["id"], reviews, [str(row[name]) for name in columns]))
-    # What a person wrote about a row that this run does not have is not thrown away.
+    # What a person wrote about a row that this generation does not have is not thrown away.
     for row_id in reviews:
         if row_id not in row_ids:
             lines.append(_line(row_id, reviews, []))

@@ -76,18 +76,18 @@ class Pipeline:
         One line for the command's help.
     settings:
         A frozen dataclass; each field is annotated as an option of the command.
-    run:
+    generate:
         Makes the rows from the settings, the model's name, a client and a log. Every row has an ``id``.
     review_columns:
         Columns that a reviewer sees; empty if rows are not reviewed.
     replays:
-        Recorded runs that ``--replay`` repeats, by name. Each takes the values of the options, what gets the sources,
+        What ``--replay`` repeats, by name. Each takes the values of the options, what gets the sources,
         and where to print; of the options only those of :data:`REPLAY_OPTIONS` are used.
     """
 
     summary: str
     settings: type[Any]
-    run: Callable[[Any, str, ChatClient, FilterLog], list[dict[str, Any]]]
+    generate: Callable[[Any, str, ChatClient, FilterLog], list[dict[str, Any]]]
     review_columns: tuple[str, ...] = ()
     replays: Mapping[str, Callable[[Mapping[str, Any], Fetcher, Console], None]] = field(default_factory=dict)
 
@@ -188,7 +188,7 @@ def request_lists(
     """
     responses = client(stage, [request for _, request in requests])
     entries: list[ListEntry[T]] = []
-    # Counted, not listed: a run may have thousands of responses.
+    # Counted, not listed: a generation may have thousands of responses.
     problems: Counter[str] = Counter()
     for (topic, _), response in zip(requests, responses, strict=True):
         texts = list_entries(response.text, response.is_truncated)

@@ -56,7 +56,7 @@ class GenerationOptions(Spending):
 
 
 def generate(name: str, options: GenerationOptions, settings: Any, console: Console, errors: Console) -> None:
-    """Runs a pipeline and writes its rows, or prints what a run would cost (``options.dry_run``).
+    """Runs a pipeline and writes its rows, or prints what a generation would cost (``options.dry_run``).
 
     Raises
     ------
@@ -65,8 +65,8 @@ def generate(name: str, options: GenerationOptions, settings: Any, console: Cons
     """
     with opened(options, errors) as client:
         if isinstance(client, DryRunClient):
-            # The pipeline itself runs on made replies, so the requests that are counted are those of a real run.
-            pipelines.get(name).run(settings, options.model, client, FilterLog())
+            # The pipeline itself runs on made replies, so the requests that are counted are those of a real generation.
+            pipelines.get(name).generate(settings, options.model, client, FilterLog())
             print_costs(client, options, console)
         else:
             _make_rows(name, options, settings, client, console)
@@ -82,7 +82,7 @@ def opened(options: GenerationOptions, errors: Console) -> Iterator[RecordingCli
         When the responses cannot be read, or the budget cannot be kept.
     """
     prices = _prices(options)
-    # Only a run that sends requests locks the file and may repair its end.
+    # Only a generation that sends requests locks the file and may repair its end.
     is_live = not (options.offline or options.dry_run)
     path = options.replies or options.out / CACHE
     address = options.base_url or os.environ.get("OPENAI_BASE_URL")
@@ -90,7 +90,7 @@ def opened(options: GenerationOptions, errors: Console) -> Iterator[RecordingCli
     server = None
     if address or is_live:
         server = server_name(address or OPENAI)
-    # Opened for the whole run: its lock keeps a second run from sending the same requests.
+    # Opened for the whole generation: its lock keeps a second one from sending the same requests.
     with ResponseCache(path, options.also or (), writable=is_live, server=server) as cache:
         for sentence in cache.damaged:
             errors.print(sentence)
@@ -151,7 +151,7 @@ def _budget(
 
 def _make_rows(name: str, options: GenerationOptions, settings: Any, client: RecordingClient, console: Console) -> None:
     pipeline, log = pipelines.get(name), FilterLog()
-    rows = pipeline.run(settings, options.model, client, log)
+    rows = pipeline.generate(settings, options.model, client, log)
     reviews = None
     if pipeline.review_columns:
         reviews = output.read_reviews(options.review or options.out / output.REVIEW)

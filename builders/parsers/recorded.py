@@ -1,4 +1,4 @@
-"""The recorded run of UnStereoEval: its prompts and replies, and the reply behind each published sentence.
+"""The recorded generation of UnStereoEval: its prompts and replies, and the reply behind each published sentence.
 
 The authors' development repository has one file for each length (5, 10 or 20 words), sample of seed words and
 pronoun. Its rows are prompts with replies, 100 to a file. A reply is a numbered list of sentences.
@@ -20,7 +20,7 @@ from pmi.vocabulary import SEEDS
 #: The lengths of the published sets, in words.
 LENGTHS = (5, 10, 20)
 #: The samples of seed words, from 1, each with its two pronouns, in the order of the published files.
-RUNS = tuple((draw, pronoun) for draw in range(1, len(SEEDS) + 1) for pronoun in ("he", "she"))
+PARTS = tuple((draw, pronoun) for draw in range(1, len(SEEDS) + 1) for pronoun in ("he", "she"))
 
 _PROMPTS = ("word", "target_word", "prompt", "response", "generation_configs")
 _NUMBER = re.compile(r"^[0-9]{1,2}[.)] ")
@@ -71,7 +71,7 @@ def numbered_entries(text: str) -> list[str]:
 
 
 def replies(fetched: Fetched, length: int) -> list[Reply]:
-    """The recorded replies of one length, in the order of :data:`RUNS` and of the files.
+    """The recorded replies of one length, in the order of :data:`PARTS` and of the files.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def replies(fetched: Fetched, length: int) -> list[Reply]:
         When a file has another form.
     """
     results = []
-    for number, ((draw, pronoun), path) in enumerate(zip(RUNS, fetched.paths, strict=True)):
+    for number, ((draw, pronoun), path) in enumerate(zip(PARTS, fetched.paths, strict=True)):
         for row, fields in enumerate(read.table(path, _PROMPTS)):
             origin = fetched.origin(row, number)
             if fields["target_word"] != pronoun:
@@ -117,7 +117,7 @@ class PublishedRow:
 def places(rows: Sequence[PublishedRow], written: Sequence[ReplySentence]) -> list[int]:
     """For each published row the place in ``written`` of the sentence that it is, or was revised from.
 
-    Both are in the order of the run; sentences that no revision helped are not among the rows. A row that was not
+    Both are in the generation's order; sentences that no revision helped are not among the rows. A row that was not
     revised has the text of its sentence. Among the up to five sentences of one reply, revised rows go to those
     whose texts are nearest (:class:`difflib.SequenceMatcher`) and whose order is that of the rows. The published
     files of 10 and 20 words state the places, and these are the same for all rows.
@@ -125,7 +125,7 @@ def places(rows: Sequence[PublishedRow], written: Sequence[ReplySentence]) -> li
     Raises
     ------
     BuildError
-        When a row has no sentence, so that the files are not those of one run.
+        When a row has no sentence, so that the files are not those of one generation.
     """
     blocks = _blocks([(sentence.reply.word, sentence.reply.pronoun) for sentence in written])
     results: list[int] = []
@@ -142,7 +142,7 @@ def places(rows: Sequence[PublishedRow], written: Sequence[ReplySentence]) -> li
 
 
 def _blocks(keys: Sequence[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], int, int]]:
-    """The runs of equal keys, each with its first place and the place after its last."""
+    """The blocks of equal keys, each with its first place and the place after its last."""
     first = 0
     for key, group in groupby(keys):
         last = first + sum(1 for _ in group)

@@ -109,7 +109,7 @@ class Fetcher:
 
     @property
     def notes(self) -> list[str]:
-        """Sentences for the end of a run on the use of the cache and of alternatives other than the first."""
+        """Sentences for the end of a command on the use of the cache and of alternatives other than the first."""
         count = len(self.from_cache)
         cached = f"Used the cache {self.cache} for {count} file{'s' * (count != 1)} without asking the network."
         return [cached] * bool(count) + self._fallbacks
@@ -257,7 +257,7 @@ def _refusal(url: str, response: requests.Response) -> _NotAvailable | Transient
         page = url.partition("/resolve/")[0]  # on the Hub, the repository's page
         token = " and set HF_TOKEN" if _is_hub(url) else ""
         return _NotAvailable(f"{message}: accept the terms on {page}{token}")
-    # Other statuses will not change within this run.
+    # Other statuses will not change within this command.
     if status not in TRANSIENT:
         return _NotAvailable(message)
     wait = seconds_to_wait(response.headers.get("Retry-After", ""))

@@ -9,7 +9,7 @@ import importlib.util
 import pkgutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, TypeVar
@@ -73,8 +73,8 @@ class Registry(Generic[T]):
         """The file of an included value; None for a value of the package."""
         return self.included[name][1] if name in self.included else None
 
-    def run(self, path: Path) -> ModuleType:
-        """Runs a Python file and gives it as a module; a file that cannot be run raises the error."""
+    def execute(self, path: Path) -> ModuleType:
+        """Executes a Python file and gives it as a module; a file that cannot be executed raises the error."""
         # A prefix, so that a file called numpy.py does not take the place of a module.
         name = f"included_{path.stem}"
         spec = importlib.util.spec_from_file_location(name, path)
@@ -84,7 +84,13 @@ class Registry(Generic[T]):
         try:
             spec.loader.exec_module(module)
         except (Exception, SystemExit) as error:  # whatever the code of the file raises
-            raise self.error(f"{path} cannot be run ({type(error).__name__}: {error}); correct the file.") from error
+            remedy = "correct the file"
+            name_of_kind = self.kind.__name__
+            if is_dataclass(self.kind) and str(error).startswith(f"{name_of_kind}.__init__()"):
+                # A field is missing, misspelt, or had another name in an earlier version.
+                names = ", ".join(named.name for named in fields(self.kind))
+                remedy += f"; the fields of {name_of_kind} are {names}"
+            raise self.error(f"{path} cannot be run ({type(error).__name__}: {error}); {remedy}.") from error
         return module
 
     def add(self, value: Any, path: Path) -> T:
@@ -104,4 +110,4 @@ class Registry(Generic[T]):
         So include only files that you trust. The same file replaces its value. An error is raised where the file
         cannot be run, defines no value, or has the name of another one.
         """
-        return self.add(getattr(self.run(path), self.attribute, None), path)
+        return self.add(getattr(self.execute(path), self.attribute, None), path)

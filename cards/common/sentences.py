@@ -555,7 +555,7 @@ SENTENCES: Mapping[str, Sentence] = {
         "facts are other ones.",
         "A paper prints scores of the domain.",
     ),
-    "methods.not_run": Sentence("Not run here: {names}.", "A paper prints a method that was not run."),
+    "methods.not_measured": Sentence("Not run here: {names}.", "A paper prints a method that was not run."),
     "methods.rule": Sentence(
         "A change is the paired difference from the unchanged model over the same n examples, with its 95 % interval. "
         "A score is nearer or further only where the change and its direction have p below 0.05. Both p are after "

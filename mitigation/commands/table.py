@@ -5,7 +5,7 @@ scores beside those that papers print. Printed rows come from ``scoring/data/pri
 where the paper did not release its own (PS and DS). ``--sweep`` adds the curves of FAST (Figures 5 to 7): the effect of
 each block, and scores by the block that is edited and by the number of units.
 
-A method whose adapter is complete is not run again, so the command continues an interrupted run. The folders of
+A method whose adapter is complete is not run again, so the command continues an interrupted one. The folders of
 methods that another machine made can be put into the same folder; ``--methods ""`` then only writes the page.
 """
 
@@ -122,7 +122,7 @@ def main(
                 for name, changed in variants(method, evaluation.profile, domains_of_methods, seeds, points):
                     complete = maker.make(method, name, config_of_recipe.get(method.name, {}), corpus, changed)
                     if not complete and sweep and name == f"fast-{domains_of_methods[0]}":
-                        break  # the sweep needs the block that this run locates
+                        break  # the sweep needs the block that this recipe locates
         if glue:
             add_to_methods(out, options, text.split_list(glue), evaluation.limit, errors)
         if sweep:

@@ -2,7 +2,7 @@
 
 Source: *Large Language Model Bias Mitigation from the Perspective of Knowledge Editing* (FAST; Chen et al., 2024),
 section 3. The model reads a biased statement about one subject, then the same statement about another subject. In
-the second run, the output of one block's feed-forward part is replaced by its output in the first run. The indirect
+the second pass, the output of one block's feed-forward part is replaced by its output in the first pass. The indirect
 effect of that block is the increase of the probability of the biased object.
 
 The paper replaces outputs at the tokens of the subject (Appendix B.1), and ``paper`` does. There the last block can
@@ -182,7 +182,7 @@ def _effects(model: Model, trace: Trace, names: Sequence[str]) -> tuple[dict[str
         logs[0] += first_logs[0]
         logs[1:] += _restore(model.network, second.query, outputs, pairs_of_positions(first, second))
     probabilities = logs.exp().numpy()
-    # The last row is the second run without restoring; all effects are differences from it.
+    # The last row is the second pass without restoring; all effects are differences from it.
     indirect = probabilities[1:-1] - probabilities[-1]
     by_position = {name: indirect[n * count : (n + 1) * count] for n, name in enumerate(POSITIONS)}
     return by_position, float(probabilities[0] - probabilities[-1])
@@ -252,7 +252,7 @@ def _record(network: Any, query: Query, names: Sequence[str]) -> tuple[torch.Ten
     def record(name: str, output: torch.Tensor) -> None:
         outputs[name] = output[0].clone()
 
-    return _run(network, query, 1, names, record), outputs
+    return _logprobs(network, query, 1, names, record), outputs
 
 
 def _restore(
@@ -269,10 +269,10 @@ def _restore(
         for n, (first, second) in enumerate(positions.values()):
             output[n * len(number) + number[name], second] = outputs[name][first]
 
-    return _run(network, query, len(positions) * len(number) + 1, list(outputs), restore)
+    return _logprobs(network, query, len(positions) * len(number) + 1, list(outputs), restore)
 
 
-def _run(
+def _logprobs(
     network: Any, query: Query, count: int, names: Sequence[str], hook: Callable[[str, torch.Tensor], None]
 ) -> torch.Tensor:
     """Log-probability of a query in equal rows [count].

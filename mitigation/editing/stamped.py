@@ -152,8 +152,8 @@ class StampedNetwork:
             for ids in rows:
                 numbers += numbers_of_row[ids]
             also = [number for number in numbers if number in with_base]
-            run = self._upper if self.in_parts else self._whole
-            both = run(rows, [reads[n] for n in numbers], [reads[n] for n in also]).float().log_softmax(-1)
+            forward = self._upper if self.in_parts else self._whole
+            both = forward(rows, [reads[n] for n in numbers], [reads[n] for n in also]).float().log_softmax(-1)
             edited.append(both[: len(numbers)])
             base.append(both[len(numbers) :].detach())
             order += numbers

@@ -49,7 +49,7 @@ def page(model: str, tables: Sequence[comparison.DomainTable], measured: Mapping
         verdict_text=comparison.verdict_text,
         tone=tone,
         decimals=numbers.decimals,
-        not_run=not_run,
+        not_measured=not_measured,
     )
     return html.render(
         model=model,
@@ -60,8 +60,8 @@ def page(model: str, tables: Sequence[comparison.DomainTable], measured: Mapping
     )
 
 
-def not_run(table: comparison.DomainTable) -> list[str]:
-    """The methods that papers print for a domain and that were not run here, each once."""
+def not_measured(table: comparison.DomainTable) -> list[str]:
+    """The methods that papers print for a domain and that were not measured here, each once."""
     names: list[str] = []
     for name, _ in table.printed:
         recipe = comparison.PRINTED["recipes"].get(name)

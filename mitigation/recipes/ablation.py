@@ -14,7 +14,7 @@ from mitigation.recipe import Adapter, Job, MitigationError, declared
 REMAINS = 0.05
 
 
-def run(job: Job[stream.StreamSettings]) -> Adapter:
+def make(job: Job[stream.StreamSettings]) -> Adapter:
     """Finds the direction, writes the LoRA and checks that no block writes along it."""
     import numpy as np
     import torch
@@ -47,4 +47,4 @@ def run(job: Job[stream.StreamSettings]) -> Adapter:
     return job.done(parameters, measures)
 
 
-RECIPE = declared("ablation", stream.StreamSettings, run)
+RECIPE = declared("ablation", stream.StreamSettings, make)

@@ -79,11 +79,11 @@ class AutoDebiasSettings(TrainingSettings):
         return fingerprints
 
 
-def run(job: Job[AutoDebiasSettings]) -> Adapter:
+def make(job: Job[AutoDebiasSettings]) -> Adapter:
     """Searches prompts if asked to, trains on them, and writes the adapter."""
     # Imports are below, because the settings are listed without torch.
     if job.settings.pairs:
-        return run_on_pairs(job)
+        return make_from_pairs(job)
     from cards.common.files import put
     from mitigation.training import alignment, train, trainable
 
@@ -126,7 +126,7 @@ def run(job: Job[AutoDebiasSettings]) -> Adapter:
     return job.done(tuned.parameters, measures)
 
 
-def run_on_pairs(job: Job[AutoDebiasSettings]) -> Adapter:
+def make_from_pairs(job: Job[AutoDebiasSettings]) -> Adapter:
     """Trains on the prompts of a file of pairs, and writes the adapter.
 
     Two prompts whose stereotypes are opposite, such as those of a carpenter and of a nurse, have the place of the
@@ -298,4 +298,4 @@ def split_pairs(
     return trained, held
 
 
-RECIPE = declared("auto_debias", AutoDebiasSettings, run)
+RECIPE = declared("auto_debias", AutoDebiasSettings, make)

@@ -53,7 +53,7 @@ class CdaSettings(LanguageSettings, WordSettings):
         return versions
 
 
-def run(job: Job[CdaSettings]) -> Adapter:
+def make(job: Job[CdaSettings]) -> Adapter:
     """Trains on the changed texts and writes the adapter."""
     from mitigation.training.trainable import train_on
 
@@ -127,4 +127,4 @@ def published_swap(text: str, words: attribute_words.AttributeWords, draw: rando
     return " ".join(table.get(part, part) for part in parts)
 
 
-RECIPE = declared("cda", CdaSettings, run)
+RECIPE = declared("cda", CdaSettings, make)

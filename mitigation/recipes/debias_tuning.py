@@ -20,7 +20,7 @@ from scoring.types import Request
 #: What is said of training rows that are in a test split.
 LEAKED = "{} of the training rows are in a test split, so scores on the neutral probes tell nothing of new text."
 _PAPER = "Dong et al. 2024"
-_RUN = "names of the published runs"
+_PUBLISHED = "names of the published adapters"
 _OPEN = "not in the paper"
 
 
@@ -35,9 +35,9 @@ class DebiasTuningSettings(TrainingSettings):
     warmup: float = setting(0.03, "Share of the steps in which the rate rises.", _OPEN, least=0, below=1)
     steps: int = setting(500, "Training steps.", _PAPER, above=0)
     max_length: int = setting(512, "Maximum tokens of a prompt.", _PAPER, above=0)
-    l_d: float = setting(1.0, "Weight of L_d, the divergence of paired forms.", _RUN, least=0)
-    l_g: float = setting(1.0, "Weight of L_g, the probability of gendered forms.", _RUN, least=0)
-    l_l: float = setting(1.0, "Weight of L_l, the difference of the genders by their sum.", _RUN, least=0)
+    l_d: float = setting(1.0, "Weight of L_d, the divergence of paired forms.", _PUBLISHED, least=0)
+    l_g: float = setting(1.0, "Weight of L_g, the probability of gendered forms.", _PUBLISHED, least=0)
+    l_l: float = setting(1.0, "Weight of L_l, the difference of the genders by their sum.", _PUBLISHED, least=0)
     l_d_within: bool = setting(False, "L_d compares the shares of forms within each gender.", "fits the printed ADD")
     epsilon: float = setting(1e-8, "Added where a loss divides or takes a logarithm.", _OPEN, above=0)
     retention: float = setting(0.0, "Weight of the divergence from the base model.", "this project", least=0)
@@ -65,7 +65,7 @@ class DebiasTuningSettings(TrainingSettings):
         return ("bf16" if bf16 else "no") if self.mixed_precision == "auto" else self.mixed_precision
 
 
-def run(job: Job[DebiasTuningSettings]) -> Adapter:
+def make(job: Job[DebiasTuningSettings]) -> Adapter:
     """Tunes, and writes the adapter, its losses and their picture into ``out``."""
     from mitigation.training import losses, trainable
 
@@ -74,7 +74,7 @@ def run(job: Job[DebiasTuningSettings]) -> Adapter:
     forms = losses.form_tokens(model.tokens, model.name)
     corpora = split_list(settings.corpora)
     prompts = training_prompts(data, corpora, leaked=settings.leaked)
-    # Training on test rows is allowed to repeat the published runs, and is always said.
+    # Training on test rows is allowed to repeat the published training, and is always said.
     leaked = shared_rows(prompts, load_test_splits(data.source)) if settings.leaked else {}
     if leaked:
         job.console.print(LEAKED.format(len(leaked)))
@@ -103,4 +103,4 @@ def encode_prompts(model: Model, prompts: Sequence[str], max_length: int) -> lis
     return rows
 
 
-RECIPE = declared("debias_tuning", DebiasTuningSettings, run)
+RECIPE = declared("debias_tuning", DebiasTuningSettings, make)

@@ -58,14 +58,14 @@ class DecodingSettings(Settings):
             raise MitigationError(f"The split is {self.split!r}; give validation or test.")
 
 
-def run(job: Job[DecodingSettings]) -> Adapter:
+def make(job: Job[DecodingSettings]) -> Adapter:
     """Measures every setting, and writes the best of the sampled ones into ``out``."""
     settings = job.settings
     splits = [job.data.load(neutral.DATASET, name, settings.split) for name in text.split_list(settings.corpora)]
     candidates = [PROMPTS[GREEDY], PROMPTS[BANNED]]
     candidates += sampled_prompts(text.split_list(settings.grids))
     seeds = [int(seed) for seed in text.split_list(settings.seeds)]
-    # Beside the folder of the result, so that an interrupted run asks for no continuation again.
+    # Beside the folder of the result, so that an interrupted command asks for no continuation again.
     cache = job.out.parent / "responses"
     scores: dict[str, Estimate] = {}
     for prompt in candidates:
@@ -149,4 +149,4 @@ def score_table(scores: Mapping[str, Estimate], best: str) -> Grid:
     return terminal.text_table(["setting", "GAS", "95 % interval", ""], rows)
 
 
-RECIPE = declared("decoding", DecodingSettings, run)
+RECIPE = declared("decoding", DecodingSettings, make)

@@ -71,7 +71,7 @@ class DpoSettings(TrainingSettings):
         return {}
 
 
-def run(job: Job[DpoSettings]) -> Adapter:
+def make(job: Job[DpoSettings]) -> Adapter:
     """Trains, and writes the adapter, its losses and their picture into ``out``."""
     from mitigation.training import losses, trainable
 
@@ -203,4 +203,4 @@ def prefers_first(ratios: Floats, beta: float) -> np.ndarray[Any, Any]:
     return chosen
 
 
-RECIPE = declared("dpo", DpoSettings, run)
+RECIPE = declared("dpo", DpoSettings, make)

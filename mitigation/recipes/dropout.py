@@ -24,7 +24,7 @@ class DropoutSettings(LanguageSettings):
             raise MitigationError(f"The setting hidden is {self.hidden}; give a value in its range.")
 
 
-def run(job: Job[DropoutSettings]) -> Adapter:
+def make(job: Job[DropoutSettings]) -> Adapter:
     """Trains with the raised rates and writes the adapter."""
     from mitigation.training.trainable import train_on
 
@@ -36,4 +36,4 @@ def run(job: Job[DropoutSettings]) -> Adapter:
     return train_on(job, settings.shuffled_texts(), {"hidden": hidden, "attention": settings.attention})
 
 
-RECIPE = declared("dropout", DropoutSettings, run)
+RECIPE = declared("dropout", DropoutSettings, make)

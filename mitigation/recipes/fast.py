@@ -61,7 +61,7 @@ class FastSettings(PairSettings):
         return self.units or round(4 * width / 3)
 
 
-def run(job: Job[FastSettings]) -> Adapter:
+def make(job: Job[FastSettings]) -> Adapter:
     """Locates the block, edits, and writes the stamp, its losses, scores and pictures into ``out``."""
     from mitigation.editing.session import EditingSession
     from mitigation.editing.stamped import StampedNetwork
@@ -125,7 +125,7 @@ def choose_block(session: EditingSession) -> tuple[StampConfig, dict[str, float]
     if settings.trial and session.held and len(candidates) > 1:
         for candidate in candidates:
             trials.append(try_block(session, StampConfig(layer=candidate, **options)))
-        # The first of equal values, so that a repeated run chooses the same block.
+        # The first of equal values, so that a repeated command chooses the same block.
         best = min(trials, key=itemgetter("value"))
         block = int(best["block"])
     located = {
@@ -218,4 +218,4 @@ def steps_with_trials(settings: FastSettings, data: TrainingData) -> int:
     return steps + 3 * settings.trial * steps // settings.passes
 
 
-RECIPE = declared("fast", FastSettings, run, steps=steps_with_trials)
+RECIPE = declared("fast", FastSettings, make, steps=steps_with_trials)

@@ -19,7 +19,7 @@ class FineTuningSettings(PairSettings):
     rank: int = setting(16, "Rank of the LoRA matrices of each linear map; their product is not scaled.", OPEN, above=0)
 
 
-def run(job: Job[FineTuningSettings]) -> Adapter:
+def make(job: Job[FineTuningSettings]) -> Adapter:
     """Trains the LoRA on the pairs, and writes it with its losses, scores and pictures into ``out``."""
     from mitigation.editing.session import EditingSession
     from mitigation.editing.stamped import StampedNetwork
@@ -35,4 +35,4 @@ def run(job: Job[FineTuningSettings]) -> Adapter:
     return job.done(trained, measures, changes)
 
 
-RECIPE = declared("fine_tuning", FineTuningSettings, run, steps=number_of_steps)
+RECIPE = declared("fine_tuning", FineTuningSettings, make, steps=number_of_steps)

@@ -77,7 +77,7 @@ class Learner:
         return float(loss.detach())
 
 
-def run(job: Job[GradiendSettings]) -> Adapter:
+def make(job: Job[GradiendSettings]) -> Adapter:
     """Learns the direction, chooses the change of the weights and writes the whole model."""
     import torch
 
@@ -182,4 +182,4 @@ def memory(network: Any, settings: GradiendSettings) -> Memory:
     return Memory(parts, learner)
 
 
-RECIPE = declared("gradiend", GradiendSettings, run, memory=memory)
+RECIPE = declared("gradiend", GradiendSettings, make, memory=memory)

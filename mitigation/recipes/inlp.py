@@ -26,7 +26,7 @@ class InlpSettings(ProjectionSettings):
     )
 
 
-def run(job: Job[InlpSettings]) -> Adapter:
+def make(job: Job[InlpSettings]) -> Adapter:
     """Fits the classifiers and writes the projection."""
     from mitigation.projections import subspaces
 
@@ -46,4 +46,4 @@ def run(job: Job[InlpSettings]) -> Adapter:
     return subspaces.finish(job, projection, measures)
 
 
-RECIPE = declared("inlp", InlpSettings, run)
+RECIPE = declared("inlp", InlpSettings, make)

@@ -24,7 +24,7 @@ class LeaceSettings(ProjectionSettings):
     tolerance: float = setting(0.01, "Keep directions in which classes differ less than this.", _PACKAGE, above=0)
 
 
-def run(job: Job[LeaceSettings]) -> Adapter:
+def make(job: Job[LeaceSettings]) -> Adapter:
     """Fits the map and writes it."""
     from mitigation.projections import subspaces
 
@@ -34,4 +34,4 @@ def run(job: Job[LeaceSettings]) -> Adapter:
     return subspaces.finish(job, projection, subspaces.probe_measures(states, projection))
 
 
-RECIPE = declared("leace", LeaceSettings, run)
+RECIPE = declared("leace", LeaceSettings, make)

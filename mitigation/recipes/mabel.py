@@ -51,7 +51,7 @@ class MabelSettings(WordSettings, TrainingSettings):
         return super().inputs() | {f"{SOURCE}{PAIRS}": file_sha256(fetched_source(PAIRS).path)}
 
 
-def run(job: Job[MabelSettings]) -> Adapter:
+def make(job: Job[MabelSettings]) -> Adapter:
     """Trains on the pairs and their swapped copies, and writes the adapter."""
     from mitigation.training import losses, trainable
 
@@ -95,4 +95,4 @@ def entailment_pairs(most: int = 0) -> list[tuple[str, str]]:
     return list(islice(entailed, most or None))
 
 
-RECIPE = declared("mabel", MabelSettings, run)
+RECIPE = declared("mabel", MabelSettings, make)

@@ -43,7 +43,7 @@ class PromptSettings(Settings):
         return fingerprints
 
 
-def run(job: Job[PromptSettings]) -> Adapter:
+def make(job: Job[PromptSettings]) -> Adapter:
     """Writes the prompt into ``out``."""
     prompt = get(job.settings.prompt)
     files.put(job.out / PROMPT, prompt.json().encode())
@@ -53,4 +53,4 @@ def run(job: Job[PromptSettings]) -> Adapter:
     return job.done(None)
 
 
-RECIPE = declared("prompts", PromptSettings, run)
+RECIPE = declared("prompts", PromptSettings, make)

@@ -46,7 +46,7 @@ class SelfDebiasSettings(Settings):
         return [f"{PREFIX} {_NAMES.get(domain, domain)}:" for domain in text.split_list(self.domains)]
 
 
-def run(job: Job[SelfDebiasSettings]) -> Adapter:
+def make(job: Job[SelfDebiasSettings]) -> Adapter:
     """Writes the prompt into ``out``."""
     settings = job.settings
     lowered: Any = {"prefixes": settings.all_prefixes, "decay": settings.decay, "epsilon": settings.epsilon}
@@ -61,4 +61,4 @@ def run(job: Job[SelfDebiasSettings]) -> Adapter:
     return job.done(None)
 
 
-RECIPE = declared("self_debias", SelfDebiasSettings, run)
+RECIPE = declared("self_debias", SelfDebiasSettings, make)

@@ -30,7 +30,7 @@ class SentenceDebiasSettings(ProjectionSettings):
     )
 
 
-def run(job: Job[SentenceDebiasSettings]) -> Adapter:
+def make(job: Job[SentenceDebiasSettings]) -> Adapter:
     """Finds the components and writes the projection."""
     import numpy as np
 
@@ -55,4 +55,4 @@ def run(job: Job[SentenceDebiasSettings]) -> Adapter:
     return subspaces.finish(job, projection, measures)
 
 
-RECIPE = declared("sentence_debias", SentenceDebiasSettings, run)
+RECIPE = declared("sentence_debias", SentenceDebiasSettings, make)

@@ -86,7 +86,7 @@ def both_signs(listed: str, name: str) -> list[float]:
     return signed
 
 
-def run(job: Job[SteeringSettings]) -> Adapter:
+def make(job: Job[SteeringSettings]) -> Adapter:
     """Finds the vector, and projects it out or chooses its strength; writes the LoRA."""
     import torch
 
@@ -143,4 +143,4 @@ def run(job: Job[SteeringSettings]) -> Adapter:
     return job.done(parameters, before.measures("before") | best.measures("after") | {"strength": strength})
 
 
-RECIPE = declared("steering", SteeringSettings, run)
+RECIPE = declared("steering", SteeringSettings, make)

@@ -19,7 +19,7 @@ class TaskVectorSettings(LanguageSettings):
     strength: float = setting(1.0, "Factor of what is subtracted.", "chosen on held-out data in the paper", above=0)
 
 
-def run(job: Job[TaskVectorSettings]) -> Adapter:
+def make(job: Job[TaskVectorSettings]) -> Adapter:
     """Trains on the biased text and writes the negated adapter."""
     from mitigation.training.trainable import train_on
 
@@ -27,4 +27,4 @@ def run(job: Job[TaskVectorSettings]) -> Adapter:
     return train_on(job, job.settings.shuffled_texts(), factor=-job.settings.strength)
 
 
-RECIPE = declared("task_vector", TaskVectorSettings, run)
+RECIPE = declared("task_vector", TaskVectorSettings, make)

@@ -1,1 +1,1 @@
-"""One run of a recipe: what it needs, what it costs, and scores before and after."""
+"""The steps around a recipe: what it needs, what it costs, and scores before and after."""

@@ -21,7 +21,7 @@ class CostMeter:
     def __init__(self, model: Model) -> None:
         self._gpu = model.device if model.device.type == "cuda" else None
         self._device = str(model.environment["device"])
-        # Only tensors of this run count, and not those of an earlier one in the same process.
+        # Only tensors of this recipe count, and not those of an earlier one in the same process.
         if self._gpu:
             torch.cuda.reset_peak_memory_stats(self._gpu)
         self._status = _reset_peak()

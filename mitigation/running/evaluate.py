@@ -49,7 +49,9 @@ class Evaluation:
     resamples: int = stats.RESAMPLES
     chat: bool = False
 
-    def run(self, model: Model, prompt: Prompt, folder: Path, console: Console, responses: Path | None = None) -> Table:
+    def score(
+        self, model: Model, prompt: Prompt, folder: Path, console: Console, responses: Path | None = None
+    ) -> Table:
         """Scores a model, writes a run of scoring into a folder, and returns the scores of the texts.
 
         Responses of an earlier run with the same model in the folder ``responses`` are reused, by default those of an
@@ -60,7 +62,7 @@ class Evaluation:
         shared = locked(responses, MitigationError, wait=True) if responses else nullcontext()
         with shared, Store(responses or folder / "responses", answering.key(model, prompt, chat=chat)) as store:
             settings = Settings(profile=self.profile, resamples=self.resamples)
-            result = run.run(model, self.parts, store, settings, prompt, chat, console)
+            result = run.score(model, self.parts, store, settings, prompt, chat, console)
             texts = score_texts(model, self.texts, store, console)
         validity = {part.benchmark.name: part.benchmark.validity for part in self.parts}
         report.write(folder, result.report, result.tables, validity)

@@ -35,7 +35,7 @@ from scoring.inference import batching, load_options, self_debias
 from scoring.inputs import prompts
 from scoring.report.headlines import HeadlineChange, conclusion
 
-#: A file of the folder of the steps, by whose checksum a later run knows that a run made the folder.
+#: A file of the folder of the steps, by whose checksum a later command knows that one made the folder.
 MARK = "steps.txt"
 #: The end of the names of measures that :func:`full_precision_measures` adds.
 FULL_PRECISION = " in full precision"
@@ -70,8 +70,8 @@ def make_and_evaluate(
     loaded:
         A model that is loaded already; it is used as it is, and ``options`` only names it.
     answers:
-        A folder for the responses of the unchanged model, which several runs may share, so that it is asked once. By
-        default they are in the folder of the run.
+        A folder for the responses of the unchanged model, which several commands may share, to ask it once. By
+        default they are in the folder of the steps.
 
     Returns
     -------
@@ -110,12 +110,12 @@ def make_and_evaluate(
     if rank := int(os.environ.get("RANK", "0")):
         work.mkdir(parents=True, exist_ok=True)
         with scratch_beside(work / f"rank-{rank}", alone=True) as scratch:
-            recipe.make(model, settings, data, scratch, errors)
+            recipe.apply(model, settings, data, scratch, errors)
         return None
     full_precision: dict[Key, Numbers] = {}
     compared: Sequence[HeadlineChange] = ()
     with files.locked(work, MitigationError):
-        # Under the lock, so that two runs into the same folder do not mix their steps.
+        # Under the lock, so that two commands into the same folder do not mix their steps.
         files.put(work / MARK, b"The steps of a run of probes mitigate.\n", work / files.RECORD)
         adapter = make_adapter(recipe, settings, model, data, work / "made", errors, out)
         if chosen is not None:
@@ -137,7 +137,7 @@ def make_and_evaluate(
 
 
 def summary(adapter: Adapter, compared: Sequence[HeadlineChange], out: Path, work: Path) -> list[str]:
-    """What a run ends with: the verdict of held-out bias, of all scores, what there was to remove, cost and place.
+    """How a command ends: the verdict of held-out bias, of all scores, what there was to remove, cost and place.
 
     ``compared`` are the headlines of the comparison before and after; empty without an evaluation. Where no score of
     the tables of methods was measured, the first headline with an ideal value is used instead of held-out bias.
@@ -176,7 +176,7 @@ def summary(adapter: Adapter, compared: Sequence[HeadlineChange], out: Path, wor
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The score by which a run is judged: its name, its values, the difference in words, and the verdict in words."""
+    """The score that judges a recipe: its name, its values, the difference in words, and the verdict in words."""
 
     name: str
     before: Numbers
@@ -224,9 +224,9 @@ def _gpu_of_process() -> str | None:
 
 
 def check_work_folder(work: Path) -> None:
-    """Refuses a folder for the steps of a run, whose parts will be replaced, that no run made.
+    """Refuses a folder for the steps, whose parts will be replaced, that no command of this project made.
 
-    A folder of a run has :data:`MARK` with its checksum in the record; the lock proves nothing, because other programs
+    A folder of steps has :data:`MARK` with its checksum in the record; the lock proves nothing, because other programs
     leave such a file too.
 
     Raises
@@ -236,7 +236,7 @@ def check_work_folder(work: Path) -> None:
     """
     files.refuse_links(work.parent, [work.name], MitigationError)
     if not files.is_recorded(work / MARK, work / files.RECORD):
-        # A run may have been killed before the mark, and other processes of a distributed training may be faster.
+        # A command may have been killed before the mark, and other processes of a distributed training may be faster.
         ours = [files.LOCK, MARK, files.RECORD]
         ours += [name for name in files.strays(work, ()) if name.startswith(".rank-")]
         files.refuse_strays(work, ours, MitigationError)
@@ -252,9 +252,9 @@ def make_adapter(
     errors: Console,
     finished: Path | None = None,
 ) -> Adapter:
-    """Runs a recipe into a folder, unless an earlier run made the same adapter; returns its facts without evaluation.
+    """Runs a recipe into a folder, unless an earlier command made the same adapter; gives its facts without evaluation.
 
-    The adapter of an unfinished run is in the folder, and that of a finished run in ``finished``. The folder is
+    The adapter of an unfinished command is in the folder, and that of a finished one in ``finished``. The folder is
     replaced in one step, so it has all files of an adapter or does not exist. The caller holds the lock of the folder
     above it.
     """
@@ -285,7 +285,7 @@ def apply_recipe(
         If the memory does not suffice, with the settings that lower what is needed.
     """
     try:
-        return recipe.make(model, settings, data, folder, errors)
+        return recipe.apply(model, settings, data, folder, errors)
     except (RuntimeError, MemoryError) as error:
         if not batching.out_of_memory(error):
             raise
@@ -323,7 +323,7 @@ def out_of_memory_sentence(recipe: Recipe, settings: Any, model: Model) -> str:
 
 
 def finished(recipe: Recipe, settings: Any, model: Model, data: TrainingData, folder: Path) -> bool:
-    """Whether a folder has the adapter that this run would make, with its scores before and after.
+    """Whether a folder has the adapter that this command would make, with its scores before and after.
 
     The model and its revision, the settings, the built data and what else the recipe reads have to be the same.
     Gradient checkpointing may be another one: it changes no result, and the free memory may have turned it on.
@@ -342,7 +342,7 @@ def _made_before(recipe: Recipe, settings: Any, model: Model, data: TrainingData
     outside = settings.inputs()
     try:
         adapter = read(folder)
-        available = replace(data, versions={})  # the data of the older adapter is not recorded as read in this run
+        available = replace(data, versions={})  # the data of the older adapter is not recorded as read in this command
         versions, trained = {}, []
         for name in adapter.data:
             if ":" in name:
@@ -377,16 +377,16 @@ def evaluate_adapter(
 
     The second value has the headlines of the comparison.
 
-    The responses of the unchanged model are kept in ``answers``, by default in the folder of the run.
+    The responses of the unchanged model are kept in ``answers``, by default in the folder of the steps.
     """
     plain, folder = prompts.PROMPTS["plain"], work / "made"
-    before = evaluation.run(model, plain, work / "before", errors, answers)
+    before = evaluation.score(model, plain, work / "before", errors, answers)
     if (folder / PROMPT).is_file():
         prompt = prompts.read(folder / PROMPT)
-        after = evaluation.run(self_debias.with_prompt(model, prompt), prompt, work / "after", errors)
+        after = evaluation.score(self_debias.with_prompt(model, prompt), prompt, work / "after", errors)
     else:
         with temporary.attached(model, folder, name) as adapted:
-            after = evaluation.run(adapted, plain, work / "after", errors)
+            after = evaluation.score(adapted, plain, work / "after", errors)
     return compare_runs(work / "before", work / "after", (before, after), model.kind, evaluation.resamples)
 
 
@@ -402,7 +402,7 @@ def evaluate_full_precision(
     torch.cuda.empty_cache()
     try:
         model = replace(options, quantize=None).load()
-        texts = evaluation.run(model, prompts.PROMPTS["plain"], work / "control", errors)
+        texts = evaluation.score(model, prompts.PROMPTS["plain"], work / "control", errors)
     except (RuntimeError, ScoringError) as error:
         if not batching.out_of_memory(error):
             raise

@@ -131,7 +131,7 @@ class TrainingState:
 def checkpoint_path(job: Job[Any], name: str = "") -> Path:
     """The file of a training's state, next to ``out``; its name depends on the recipe, model, settings and data.
 
-    A run that goes on with more or less free memory reads the same file (:data:`mitigation.recipe.WITHOUT_EFFECT`).
+    Training that goes on with more or less free memory reads the same file (:data:`mitigation.recipe.WITHOUT_EFFECT`).
     """
     deciding = {name: value for name, value in asdict(job.settings).items() if name not in WITHOUT_EFFECT}
     # Another model, setting or version of the data or of the package has another file, so no state is mixed up.

@@ -153,8 +153,8 @@ def _summary_text(summary: CountsSummary, out: Path) -> str:
     )
     if totals.invalid_bytes:
         text += f" {totals.invalid_bytes:,} bytes are not valid UTF-8."
-    if totals.long_runs:
-        text += f" {totals.long_runs:,} sequences of letters are too long for a word and were skipped."
+    if totals.long_tokens:
+        text += f" {totals.long_tokens:,} sequences of letters are too long for a word and were skipped."
     if summary.absent:
         text += f" {absent_text(summary.absent)}"
     return text

@@ -1,7 +1,7 @@
-"""Characters in UTF-8 bytes: decoding, their role inside a word, and where a run of word characters ends.
+"""Characters in UTF-8 bytes: decoding, their role inside a word, and where a token of word characters ends.
 
-A run is a longest sequence of characters that may form a word: letters, digits and marks, with
-apostrophes between letters and ``.`` or ``,`` between digits. In ``She's paid 1,000 (or so).`` the runs
+A token is a longest sequence of characters that may form a word: letters, digits and marks, with
+apostrophes between letters and ``.`` or ``,`` between digits. In ``She's paid 1,000 (or so).`` the tokens
 are ``She's``, ``paid``, ``1,000``, ``or`` and ``so``.
 """
 
@@ -17,8 +17,8 @@ from pmi.counting.state import Scalar, compiled, instructions
 from pmi.types import Uint8Array
 from pmi.words import normalise
 
-#: Bits of the class of a character: it belongs to a run; it may contain a digit; it joins letters (an apostrophe);
-#: it joins digits. Class 0 separates runs.
+#: Bits of the class of a character: it belongs to a token; it may contain a digit; it joins letters (an apostrophe);
+#: it joins digits. Class 0 separates tokens.
 WORD, DIGIT, APOSTROPHE, POINT = 1, 2, 4, 8
 # Classes are tabulated for the first two planes of Unicode. Characters above count as letters; pmi.words decides later.
 _TABULATED = 0x20000
@@ -38,7 +38,7 @@ def classes() -> Uint8Array:
     """The class of each character of the first two planes, shape (131072,)."""
     table = np.zeros(_TABULATED, np.uint8)
     for code in range(_TABULATED):
-        # Surrogates are halves of characters, and separate runs as all that is not valid does.
+        # Surrogates are halves of characters, and separate tokens as all that is not valid does.
         if not 0xD800 <= code < 0xE000:
             table[code] = _class(chr(code))
     return table
@@ -150,8 +150,8 @@ def class_of(classes: Uint8Array, decoded: int) -> Scalar:
 
 
 @compiled
-def run_end(data: Uint8Array, i: int, n: int, last: int, classes: Uint8Array) -> tuple[Scalar, Scalar, bool]:
-    """The end of the run that continues at byte i.
+def token_end(data: Uint8Array, i: int, n: int, last: int, classes: Uint8Array) -> tuple[Scalar, Scalar, bool]:
+    """The end of the token that continues at byte i.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def run_end(data: Uint8Array, i: int, n: int, last: int, classes: Uint8Array) ->
     Returns
     -------
     tuple
-        The end, the class of the last character, and whether the buffer shows that the run ends there.
+        The end, the class of the last character, and whether the buffer shows that the token ends there.
     """
     while i < n:
         decoded = decode(data, i, n)
@@ -171,7 +171,7 @@ def run_end(data: Uint8Array, i: int, n: int, last: int, classes: Uint8Array) ->
         if not kind & WORD:
             if kind == 0:
                 return i, last, True
-            # An apostrophe or a point belongs to the run only between two letters or two digits.
+            # An apostrophe or a point belongs to the token only between two letters or two digits.
             after = i + (decoded & 7)
             following = decode(data, after, n) if after < n else CUT
             if following == CUT:

@@ -46,7 +46,7 @@ def on_ray(resources: Resources | None = None) -> Runner:
     All machines must see the files and the folder of the job under the same names.
     """
 
-    def run(job: CountingJob, files: Sequence[Shard], progress: Progress) -> None:
+    def count(job: CountingJob, files: Sequence[Shard], progress: Progress) -> None:
         unfinished = _unfinished(job, files)
         if not unfinished:
             return
@@ -71,7 +71,7 @@ def on_ray(resources: Resources | None = None) -> Runner:
                 tries=task.tries,
             ).run(on_done)
 
-    return run
+    return count
 
 
 def on_slurm(resources: Resources | None = None) -> Runner:
@@ -81,7 +81,7 @@ def on_slurm(resources: Resources | None = None) -> Runner:
     tables. All machines must see the folder of the job under the same name.
     """
 
-    def run(job: CountingJob, files: Sequence[Shard], progress: Progress) -> None:  # noqa: ARG001
+    def count(job: CountingJob, files: Sequence[Shard], progress: Progress) -> None:  # noqa: ARG001
         unfinished = _unfinished(job, files)
         if not unfinished:
             return
@@ -93,7 +93,7 @@ def on_slurm(resources: Resources | None = None) -> Runner:
             f"{place}. Give the same command again when it is done."
         )
 
-    return run
+    return count
 
 
 def _steps(package: str) -> Any:

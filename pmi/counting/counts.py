@@ -408,6 +408,8 @@ class _Table:
             for name in ("losses", "inputs", "contents"):
                 # JSON has lists; tables of earlier versions lack some of them.
                 numbers[name] = tuple(numbers.get(name, ()))
+            if "long_runs" in numbers:
+                numbers["long_tokens"] = numbers.pop("long_runs")  # its name in tables of earlier versions
             totals = CorpusTotals(**numbers)
         except (KeyError, TypeError, ValueError, RecursionError):
             raise TableError(f"{self.name} holds no counts; give a file that pmi count wrote.") from None

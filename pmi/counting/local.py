@@ -160,7 +160,7 @@ def count_parts(
         if runner:
             runner(job, files, progress)
         else:
-            _run(jobs or cores, job, files, progress)
+            _count_files(jobs or cores, job, files, progress)
         return [job.part(shard) for shard in files]
     part = job.folder / "rows.parquet"
     _count_blocks(job, "A row", records(corpus, job.field), [], part)
@@ -245,7 +245,7 @@ def _count_blocks(
     write_counts(part, words, word_counts, pair_rows, rule, totals)
 
 
-def _run(jobs: int, job: CountingJob, files: Sequence[Shard], progress: Progress) -> None:
+def _count_files(jobs: int, job: CountingJob, files: Sequence[Shard], progress: Progress) -> None:
     """Counts files, in several processes when there are several files."""
     total = sum(shard.size for shard in files)
     # Large files first, so that all cores finish at about the same time.
@@ -253,7 +253,7 @@ def _run(jobs: int, job: CountingJob, files: Sequence[Shard], progress: Progress
     # A process for each file at most: each takes some seconds to start.
     jobs = min(jobs, len(ordered))
     if jobs > 1:
-        _run_in_processes(job, ordered, jobs, lambda done: progress(done, total))
+        _count_in_processes(job, ordered, jobs, lambda done: progress(done, total))
         return
     done = 0
 
@@ -266,7 +266,7 @@ def _run(jobs: int, job: CountingJob, files: Sequence[Shard], progress: Progress
         count_shard(job, shard, add)
 
 
-def _run_in_processes(job: CountingJob, files: Sequence[Shard], jobs: int, progress: Callable[[int], None]) -> None:
+def _count_in_processes(job: CountingJob, files: Sequence[Shard], jobs: int, progress: Callable[[int], None]) -> None:
     """Counts files in processes. After an error or an interruption, finished tables remain."""
     # Spawned, because a forked process would inherit locks that threads of this one hold.
     context = multiprocessing.get_context("spawn")

@@ -4,18 +4,18 @@ Counting all pairs of words within a window would cost words × window. PMI with
 only the pairs of which one word is gendered (about one word in twenty), so windows are formed around
 those, in three steps. None of them holds the interpreter lock.
 
-1. :func:`tokenise` splits bytes into runs (:mod:`pmi.counting.characters`) and numbers them with a hash
+1. :func:`tokenise` splits bytes into tokens (:mod:`pmi.counting.characters`) and numbers them with a hash
    table (:mod:`pmi.counting.word_table`).
-2. :func:`resolve` replaces runs by words, removes stop words, and counts words and pairs of any two words.
+2. :func:`resolve` replaces tokens by words, removes stop words, and counts words and pairs of any two words.
 3. :func:`count_pairs` adds up the pairs of each gendered word with the words around it.
 
 Example: the text "She saw the ship." with the gendered words *she* (number 0) and *he* (1), the stop
-word *the* (2) and a window of 10. Step 1 gives the runs [0, 3, 2, 4], with the new numbers 3 for *saw*
+word *the* (2) and a window of 10. Step 1 gives the tokens [0, 3, 2, 4], with the new numbers 3 for *saw*
 and 4 for *ship*. In step 2 ``target[2]`` is NO_WORD, so the words are [0, 3, 4], with
 0 + 1 + 2 = 3 pairs of any two words. Step 3 finds one gendered word, at place 0, and adds 1 to the count
 of (*saw*, *she*) and of (*ship*, *she*).
 
-Text arrives in blocks cut anywhere. Step 1 stops before a run that the end of the buffer may cut, and
+Text arrives in blocks cut anywhere. Step 1 stops before a token that the end of the buffer may cut, and
 step 3 receives the last ``window`` words of the previous call in front of the new ones.
 """
 
@@ -23,8 +23,18 @@ from typing import Any
 
 import numpy as np
 
-from pmi.counting.characters import CUT, DIGIT, LOWER, PADDING, WORD, class_of, decode, eight, run_end
-from pmi.counting.state import BOUNDARY, MAX_RUN, NO_ROW, NO_WORD, RECORD_END, ROWS_PER_BLOCK, SEVERAL, State, compiled
+from pmi.counting.characters import CUT, DIGIT, LOWER, PADDING, WORD, class_of, decode, eight, token_end
+from pmi.counting.state import (
+    BOUNDARY,
+    MAX_TOKEN,
+    NO_ROW,
+    NO_WORD,
+    RECORD_END,
+    ROWS_PER_BLOCK,
+    SEVERAL,
+    State,
+    compiled,
+)
 from pmi.counting.word_table import WordTable, enter, lookup, slot_of
 from pmi.types import Int32Array, IntArray, Uint8Array
 
@@ -32,16 +42,16 @@ from pmi.types import Int32Array, IntArray, Uint8Array
 @compiled
 def tokenise(
     data: Uint8Array, i: int, final: bool, break_lines: bool, classes: Uint8Array, table: WordTable, state: State,
-    runs: Int32Array,
+    tokens: Int32Array,
 ) -> tuple[int, int, bool]:  # fmt: skip
-    """Writes the numbers of the runs of ``data`` from byte i on, with BOUNDARY at the end of a record or line.
+    """Writes the numbers of the tokens of ``data`` from byte i on, with BOUNDARY at the end of a record or line.
 
     Parameters
     ----------
     data:
         The bytes, and PADDING zeros after them.
     final:
-        Whether no text follows; otherwise a run that the end of the buffer may cut is left for the next call.
+        Whether no text follows; otherwise a token that the end of the buffer may cut is left for the next call.
     break_lines:
         Whether a window ends with the line.
 
@@ -56,23 +66,23 @@ def tokenise(
     mask = slots.shape[0] - 1
     max_entries = min(low.shape[0], slots.shape[0] // 2)
     if state.skipping:
-        i, last, whole = run_end(data, i, n, state.last_class, classes)
+        i, last, whole = token_end(data, i, n, state.last_class, classes)
         state.last_class = last
         if not (whole or final):
             return i, written, False
         state.skipping = 0
-    while i < n and written < runs.shape[0]:
-        # Skip what separates runs.
+    while i < n and written < tokens.shape[0]:
+        # Skip what separates tokens.
         byte = data[i]
         if LOWER[byte] == 0:
             if byte < 0x80:
                 if byte == 10 and break_lines:
-                    runs[written] = BOUNDARY
+                    tokens[written] = BOUNDARY
                     written += 1
                 i += 1
                 continue
             if byte == RECORD_END:
-                runs[written] = BOUNDARY
+                tokens[written] = BOUNDARY
                 written += 1
                 state.documents += 1
                 i += 1
@@ -98,29 +108,29 @@ def tokenise(
                 b, length = b & np.uint64(0xFFFFFFFFFFFFFF), 7
             i += length
         end = i
-        # Nearly always the run ends here: white space follows, or a point or comma before white space. Otherwise the
-        # run may continue, and the general rule finds its end.
+        # Nearly always the token ends here: white space follows, or a point or comma before white space. Otherwise the
+        # token may continue, and the general rule finds its end.
         byte = data[i] if i < n else RECORD_END
         after = data[i + 1] if i + 1 < n else RECORD_END
         if byte >= 0x80 or classes[byte] & (WORD | DIGIT) or (classes[byte] and (after >= 0x80 or classes[after])):
             last = np.int64(classes[data[i - 1]]) if i > start else np.int64(0)
-            end, last, whole = run_end(data, i, n, last, classes)
+            end, last, whole = token_end(data, i, n, last, classes)
             if not (whole or final):
-                if end - start <= MAX_RUN:
+                if end - start <= MAX_TOKEN:
                     return start, written, False
-                # The run is too long already: forget it, and skip the rest of it in the next call.
-                state.long_runs += 1
+                # The token is too long already: forget it, and skip the rest of it in the next call.
+                state.long_tokens += 1
                 state.skipping = 1
                 state.last_class = last
                 return end, written, False
-            if end - start > MAX_RUN:
-                state.long_runs += 1
+            if end - start > MAX_TOKEN:
+                state.long_tokens += 1
                 i = max(end, i)
                 continue
         if end > i:
-            if state.entries >= max_entries or state.pool_bytes + MAX_RUN + 2 > pool.shape[0]:
+            if state.entries >= max_entries or state.pool_bytes + MAX_TOKEN + 2 > pool.shape[0]:
                 return start, written, True
-            runs[written] = lookup(data, start, end, table, state)
+            tokens[written] = lookup(data, start, end, table, state)
             i = end
         else:
             b |= np.uint64(end - start) << np.uint64(56)
@@ -134,18 +144,18 @@ def tokenise(
                 if state.entries >= max_entries:
                     return start, written, True
                 entry = enter(a, b, data, start, end, table, state)
-            runs[written] = entry
+            tokens[written] = entry
         written += 1
     return i, written, i < n
 
 
 @compiled
 def resolve(
-    runs: Int32Array, i: int, n: int, cross_records: bool, window: int,
+    tokens: Int32Array, i: int, n: int, cross_records: bool, window: int,
     target: Int32Array, several: Int32Array, starts: Int32Array, word_counts: IntArray, state: State,
     words: Int32Array, m: Any,
 ) -> tuple[int, int]:  # fmt: skip
-    """Writes the words of the runs i to n to ``words`` from place m on, and counts them.
+    """Writes the words of the tokens i to n to ``words`` from place m on, and counts them.
 
     The number of pairs of any two words needs no windows: a word forms a pair with each of the words before
     it since the last boundary, at most ``window`` of them.
@@ -153,26 +163,26 @@ def resolve(
     Parameters
     ----------
     several, starts:
-        The words of runs that stand for several: those of the k-th such run are several[starts[k]:starts[k + 1]].
+        The words of tokens that stand for several: those of the k-th such token are several[starts[k]:starts[k + 1]].
 
     Returns
     -------
     tuple
-        The run to continue at, which is n unless ``words`` was full, and the new m.
+        The token to continue at, which is n unless ``words`` was full, and the new m.
     """
     counted, pairs, before = state.words, state.pairs, state.words_before
-    while i < n and m + MAX_RUN < words.shape[0]:
-        run = runs[i]
+    while i < n and m + MAX_TOKEN < words.shape[0]:
+        token = tokens[i]
         i += 1
-        if run < 0:
+        if token < 0:
             if not cross_records:
                 words[m] = BOUNDARY
                 m += 1
                 before = 0
             continue
-        word = target[run]
+        word = target[token]
         if word >= NO_WORD:
-            # Half of all runs are stop words, and a processor cannot predict which. So instead of a branch, a stop
+            # Half of all tokens are stop words, and a processor cannot predict which. So instead of a branch, a stop
             # word is written and then overwritten, because m does not advance.
             is_word = np.int64(word >= 0)
             words[m] = word

@@ -1,4 +1,4 @@
-"""Counts a stream of bytes: runs the compiled steps, provides their arrays, and resolves runs that are not words."""
+"""Counts a stream of bytes: calls the compiled steps, provides their arrays, and resolves tokens that are not words."""
 
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 
 from pmi.counting import characters, scan, word_table
 from pmi.counting.counts import PairRows
-from pmi.counting.state import MAX_RUN, NO_ROW, NO_WORD, ROWS_PER_BLOCK, SEVERAL, STATE, UNRESOLVED
+from pmi.counting.state import MAX_TOKEN, NO_ROW, NO_WORD, ROWS_PER_BLOCK, SEVERAL, STATE, UNRESOLVED
 from pmi.types import Boundary, CorpusTotals, Int32Array, IntArray, TableError, Uint8Array
 from pmi.words import words
 
 # Runs per call of the compiled steps: few enough to stay in a processor cache between the steps.
-_RUNS = 1 << 16
+_TOKENS = 1 << 16
 # Bytes per call.
 _BYTES = 1 << 20
 # Pair counts have 32 bits. Counts of at least half their range are moved to a dictionary.
@@ -73,7 +73,7 @@ class Scanner:
         self.table.target[: len(gendered)] = range(len(gendered))
         self.table.target[self._number(sorted(word for word in self.stop if word))] = NO_WORD
         self.n_resolved = 0
-        self._resolve_new_runs()
+        self._resolve_new_tokens()
 
     def _allocate(self) -> None:
         # The arrays grow.
@@ -90,12 +90,12 @@ class Scanner:
         self.pair_counts = np.zeros((1, len(self.gendered), ROWS_PER_BLOCK), np.uint32)
         # An upper bound of what was added to one pair count since the last _move_large_counts, and what that moved.
         self.max_added, self.large_counts = 0, Counter[tuple[int, int]]()
-        # The words of runs that stand for several, see scan.resolve.
+        # The words of tokens that stand for several, see scan.resolve.
         self.several, self.starts = np.zeros(0, np.int32), np.zeros(1, np.int32)
-        self.runs = np.empty(_RUNS, np.int32)
-        self.words = np.empty(_RUNS + 2 * MAX_RUN + self.window, np.int32)
+        self.tokens = np.empty(_TOKENS, np.int32)
+        self.words = np.empty(_TOKENS + 2 * MAX_TOKEN + self.window, np.int32)
         self.n_carried = 0
-        self.buffer = np.empty(_BYTES + 2 * MAX_RUN + characters.PADDING, np.uint8)
+        self.buffer = np.empty(_BYTES + 2 * MAX_TOKEN + characters.PADDING, np.uint8)
         self.n_pending = 0
 
     @property
@@ -104,9 +104,9 @@ class Scanner:
         return int(self.state["invalid_bytes"])
 
     def feed(self, block: bytes, final: bool = False) -> None:
-        """Counts a block. A run that the end of the block may cut waits for the next one, unless ``final``."""
+        """Counts a block. A token that the end of the block may cut waits for the next one, unless ``final``."""
         self.bytes_read += len(block)
-        # An empty block is scanned once too: it may be the end of a stream with a run that waits.
+        # An empty block is scanned once too: it may be the end of a stream with a token that waits.
         for start in range(0, len(block) or 1, _BYTES):
             piece = self.buffer[:0]
             if block:
@@ -120,23 +120,23 @@ class Scanner:
             self.buffer[: self.n_pending] = self.buffer[done:filled].copy()
 
     def _scan(self, buffer: Uint8Array, final: bool) -> int:
-        """Counts the whole runs of a buffer; returns how many bytes that were."""
+        """Counts the whole tokens of a buffer; returns how many bytes that were."""
         done, full = 0, True
         while full:
-            done, n_runs, full = scan.tokenise(
-                buffer, done, final, self.break_lines, characters.classes(), self.table, self.state, self.runs
+            done, n_tokens, full = scan.tokenise(
+                buffer, done, final, self.break_lines, characters.classes(), self.table, self.state, self.tokens
             )
-            self._resolve_new_runs()
-            self._count(n_runs)
+            self._resolve_new_tokens()
+            self._count(n_tokens)
             self._grow(0, 0)
         return done
 
-    def _count(self, n_runs: int) -> None:
-        """Counts the first ``n_runs`` runs and the pairs around gendered words."""
+    def _count(self, n_tokens: int) -> None:
+        """Counts the first ``n_tokens`` tokens and the pairs around gendered words."""
         i = 0
-        while i < n_runs:
+        while i < n_tokens:
             i, n_words = scan.resolve(
-                self.runs, i, n_runs, self.cross_records, self.window, self.table.target, self.several, self.starts,
+                self.tokens, i, n_tokens, self.cross_records, self.window, self.table.target, self.several, self.starts,
                 self.word_counts, self.state, self.words, self.n_carried,
             )  # fmt: skip
             place = 0
@@ -162,8 +162,8 @@ class Scanner:
             self.pair_counts[block, gendered, place] = 0
         self.max_added = 0
 
-    def _resolve_new_runs(self) -> None:
-        """Finds the words of new runs that are not plain ASCII words; each run is resolved once."""
+    def _resolve_new_tokens(self) -> None:
+        """Finds the words of new tokens that are not plain ASCII words; each token is resolved once."""
         # Resolving may add new words, which are resolved in the next round.
         while self.n_resolved < (n_entries := int(self.state["entries"])):
             new = np.arange(self.n_resolved, n_entries, dtype=np.int32)
@@ -172,25 +172,25 @@ class Scanner:
             if unresolved.size:
                 self._resolve(unresolved)
 
-    def _resolve(self, runs: Int32Array) -> None:
-        """Sets the targets of runs by the rule of :mod:`pmi.words`: no word, one word, or several."""
+    def _resolve(self, tokens: Int32Array) -> None:
+        """Sets the targets of tokens by the rule of :mod:`pmi.words`: no word, one word, or several."""
         names: list[str] = []
         n_words = []
-        for text in self._spelling(runs).to_pylist():
-            words_of_run = list(words(text, self.stop))
-            names += words_of_run
-            n_words.append(len(words_of_run))
+        for text in self._spelling(tokens).to_pylist():
+            words_of_token = list(words(text, self.stop))
+            names += words_of_token
+            n_words.append(len(words_of_token))
         # All words at once: each call of compiled code costs more than a word.
         numbers = self._number(names)
         lengths = np.array(n_words, np.int64)
-        # The place of the first word of each run among all words.
+        # The place of the first word of each token among all words.
         first = np.cumsum(lengths) - lengths
-        self.table.target[runs] = NO_WORD
-        self.table.target[runs[lengths == 1]] = numbers[first[lengths == 1]]
+        self.table.target[tokens] = NO_WORD
+        self.table.target[tokens[lengths == 1]] = numbers[first[lengths == 1]]
         several = np.flatnonzero(lengths > 1)
         if several.size:
             last = len(self.starts) - 1
-            self.table.target[runs[several]] = SEVERAL - last - np.arange(len(several), dtype=np.int32)
+            self.table.target[tokens[several]] = SEVERAL - last - np.arange(len(several), dtype=np.int32)
             chosen = np.concatenate([numbers[first[k] : first[k] + lengths[k]] for k in several])
             self.starts = np.append(self.starts, self.starts[-1] + np.cumsum(lengths[several])).astype(np.int32)
             self.several = np.append(self.several, chosen)
@@ -206,7 +206,7 @@ class Scanner:
         return numbers
 
     def _spelling(self, numbers: Int32Array) -> pa.Array:
-        """The texts of numbered runs."""
+        """The texts of numbered tokens."""
         ends = np.zeros(len(numbers) + 1, np.int32)
         # The first call only measures the length, so that the texts are written into memory of the right size.
         size = word_table.spell(numbers, self.table, np.empty(0, np.uint8), ends[1:])
@@ -217,7 +217,7 @@ class Scanner:
     def _grow(self, entries: int, pool: int) -> None:
         """Makes space for so many more entries and bytes of long words, and for one more of each."""
         used, table = int(self.state["entries"]), self.table
-        if int(self.state["pool_bytes"]) + pool + MAX_RUN + 2 > len(table.pool):
+        if int(self.state["pool_bytes"]) + pool + MAX_TOKEN + 2 > len(table.pool):
             _enlarge(table.pool, len(table.pool) // 2 + pool)
         if used + entries >= len(table.low):
             for array in (table.low, table.high, table.target, self.word_counts):
@@ -256,7 +256,7 @@ class Scanner:
             # Each record has one more byte at its end.
             bytes=self.bytes_read - documents,
             invalid_bytes=int(self.state["invalid_bytes"]),
-            long_runs=int(self.state["long_runs"]),
+            long_tokens=int(self.state["long_tokens"]),
         )
         return names.take(order), self.word_counts[numbers], pair_rows, totals
 

@@ -13,17 +13,17 @@ State = Any
 
 #: The byte that ends a record. It never occurs in UTF-8.
 RECORD_END = 0xFF
-#: A run of more bytes is not a word.
-MAX_RUN = 1024
+#: A token of more bytes is not a word.
+MAX_TOKEN = 1024
 #: Pair counts are stored in blocks of this many words.
 ROWS_PER_BLOCK = 4096
 #: The row of a word that co-occurs with no gendered word.
 NO_ROW = np.uint32(0xFFFFFFFF)
 
-#: In a sequence of runs or words: windows end here.
+#: In a sequence of tokens or words: windows end here.
 BOUNDARY = -1
-#: What a run stands for, when it is not the number of one word: no word (such as a stop word), not known yet, or
-#: several words. The k-th run of several words has the target SEVERAL - k.
+#: What a token stands for, when it is not the number of one word: no word (such as a stop word), not known yet, or
+#: several words. The k-th token of several words has the target SEVERAL - k.
 NO_WORD, UNRESOLVED, SEVERAL = -1, -2, -3
 
 #: Numbers that persist between calls of the compiled steps.
@@ -33,9 +33,9 @@ STATE = np.dtype(
         ("pool_bytes", np.int64),  # bytes of long words in the pool
         ("invalid_bytes", np.int64),
         ("documents", np.int64),
-        ("long_runs", np.int64),
-        ("skipping", np.int64),  # 1 while the text is inside a run longer than MAX_RUN
-        ("last_class", np.int64),  # class of the last character before the cut of such a run
+        ("long_tokens", np.int64),
+        ("skipping", np.int64),  # 1 while the text is inside a token longer than MAX_TOKEN
+        ("last_class", np.int64),  # class of the last character before the cut of such a token
         ("words", np.int64),
         ("pairs", np.int64),
         ("words_before", np.int64),  # words since the last boundary, at most the window

@@ -74,7 +74,7 @@ def read(
     return parts
 
 
-def run(
+def score(
     model: Engine,
     parts: Sequence[Part],
     store: Store,

@@ -77,7 +77,7 @@ def include(*paths: Path) -> None:
         same name.
     """
     for path in paths:
-        module = REGISTRY.run(path)
+        module = REGISTRY.execute(path)
         metrics = getattr(module, "METRICS", {})
         if hasattr(module, "BENCHMARK") or not metrics:
             REGISTRY.add(getattr(module, "BENCHMARK", None), path)

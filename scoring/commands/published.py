@@ -127,7 +127,7 @@ def main(
         begin, made, left_out, failed = time.monotonic(), 0, 0, 0
         for name, chosen_model in chosen(source, models):
             try:
-                result = published.run(name, chosen_model, data, resamples=resamples, offline=offline)
+                result = published.score(name, chosen_model, data, resamples=resamples, offline=offline)
             except published.BrokenFileError as error:
                 # A file that its authors broke stays broken, so it is no failure of this command.
                 left_out += 1

@@ -161,9 +161,9 @@ class Network:
         """The head's input where it is applied apart, else logits; shape (rows, tokens, ...)."""
         if self.head_apart:
             return self._head_input(inputs)
-        return cast(torch.Tensor, self._run(inputs).logits)
+        return cast(torch.Tensor, self._forward(inputs).logits)
 
-    def _run(self, inputs: Mapping[str, torch.Tensor]) -> Any:
+    def _forward(self, inputs: Mapping[str, torch.Tensor]) -> Any:
         # A cache would be made for a continuation that never comes.
         if self.kind == "causal" and self._takes_cache:
             return self.module(**inputs, use_cache=False)
@@ -181,7 +181,7 @@ class Network:
 
         handle = self.head.register_forward_pre_hook(keep_one)
         try:
-            self._run(inputs)
+            self._forward(inputs)
         finally:
             handle.remove()
         if len(caught) != 1:
@@ -194,7 +194,7 @@ class Network:
         ids = self.tensor(np.arange(shape[0] * shape[1]).reshape(shape) * 7 % self.config.vocab_size)
         inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
         try:
-            whole = self._run(inputs).logits
+            whole = self._forward(inputs).logits
             apart = self._from_head(self._head_input(inputs), slice(None))
         except UNSUITED:  # The head is not called, or not with (rows, tokens, width), or the network cannot be run.
             return False

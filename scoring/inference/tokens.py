@@ -412,11 +412,11 @@ class Tokens:
             # A token of two spans is asked once.
             places = sorted(set(chain.from_iterable(spans)))
             return [self._hidden(ids, place, place + 1) for place in places]
-        # From left to right: the token and all after it in the run are hidden by one mask, so none sees what is asked.
+        # From left to right: one mask hides the token and all after it in the stretch, so none sees what is asked.
         queries = []
         for span in spans:
-            for run in _runs(span):
-                queries += [self._hidden(ids, place, run[-1] + 1) for place in run]
+            for stretch in _stretches(span):
+                queries += [self._hidden(ids, place, stretch[-1] + 1) for place in stretch]
         return queries
 
     def _decoded(self, request: Request, option: Option) -> Iterable[Query]:
@@ -552,16 +552,16 @@ class Tokens:
         return drop, total - over + drop
 
 
-def _runs(numbers: Sequence[int]) -> list[list[int]]:
-    """Splits ascending numbers into runs without gaps.
+def _stretches(numbers: Sequence[int]) -> list[list[int]]:
+    """Splits ascending numbers into stretches without gaps.
 
-    >>> _runs([2, 3, 5])
+    >>> _stretches([2, 3, 5])
     [[2, 3], [5]]
     """
-    runs: list[list[int]] = []
+    stretches: list[list[int]] = []
     for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
+        if stretches and number == stretches[-1][-1] + 1:
+            stretches[-1].append(number)
         else:
-            runs.append([number])
-    return runs
+            stretches.append([number])
+    return stretches

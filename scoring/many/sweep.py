@@ -211,9 +211,9 @@ def scored(name: str, call: Call, console: Console) -> Outcome:
             from scoring.many.own_server import serving_model
 
             with serving_model(call) as served:
-                chosen(served).run(served, console, ALONE)
+                chosen(served).score(served, console, ALONE)
         else:
-            chosen(call).run(call, console, ALONE)
+            chosen(call).score(call, console, ALONE)
         marker = _marker(folder, asked)
         # First to the Hub: a model whose results are not there is not finished.
         if call.many.results:

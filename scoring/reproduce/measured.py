@@ -215,7 +215,7 @@ class Measured:
             if label not in scoring.published.models(source):
                 continue
             try:
-                run = scoring.published.run(source, label, self.data, resamples=2, fetcher=self.fetcher)
+                run = scoring.published.score(source, label, self.data, resamples=2, fetcher=self.fetcher)
             except scoring.published.BrokenFileError:
                 continue
             prompts = {str(name) for name in run.tables["occugender"]["debiasing"]}
@@ -417,7 +417,7 @@ class Measured:
                 self.say(f"replay of ours-{length}")
                 names = (*unstereo.source_names(length), "unstereo/pmi")
                 files = {name: self.fetcher.get(catalogue().sources[name]) for name in names}
-                record = unstereo.read_run(files, length)
+                record = unstereo.read_record(files, length)
                 replayed = unstereo.replay(record, "paper", file.parent / f"replay-{length}")
                 rows = replayed.rows(delta_table(files["unstereo/pmi"]))
                 # How many items are equal to the published ones, in text and order.

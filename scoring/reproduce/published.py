@@ -81,7 +81,7 @@ def compute(source: str, model: str, data: Path, path: Path, resamples: int, fet
     for name in runs.get(source).datasets:
         if read_manifest(data / name) is None:
             raise ScoringError(f"There is no {name} in {data}; run probes build {name} --out {data}, or give --data.")
-    run = runs.run(source, model, data, resamples=resamples, fetcher=fetcher)
+    run = runs.score(source, model, data, resamples=resamples, fetcher=fetcher)
     path.parent.mkdir(parents=True, exist_ok=True)
     digest = ""
     for table in run.tables.values():

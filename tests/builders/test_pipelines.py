@@ -57,7 +57,7 @@ class Scripted:
 
 def run(module, settings, script=writer):
     log, client = FilterLog(), Scripted(script)
-    return module.PIPELINE.run(settings, "m", client, log), log, client
+    return module.PIPELINE.generate(settings, "m", client, log), log, client
 
 
 # What all share

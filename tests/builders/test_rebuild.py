@@ -151,7 +151,7 @@ def test_configs_of_another_version_are_not_mixed_in(tmp_path, monkeypatch):
     whole = tree(folder)
     newer = dataclasses.replace(datasets.get(PROBES), version="9.0.0")
     monkeypatch.setattr(datasets, "get", lambda name: newer)
-    message = r"holds version [0-9.]+ with the configs templates-paper, which this run does not rebuild for version 9"
+    message = r"holds version [0-9.]+ with the configs templates-paper, which this build does not rebuild for version 9"
     with pytest.raises(BuildError, match=message):
         build(tmp_path, Profile.clean)
     assert tree(folder) == whole

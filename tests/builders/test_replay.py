@@ -1,4 +1,4 @@
-"""The recorded run of UnStereoEval: our pipeline over its replies, and the reply behind each published row."""
+"""The recorded generation of UnStereoEval: our pipeline over its replies, and the reply behind each published row."""
 
 import csv
 import json
@@ -107,7 +107,7 @@ def test_each_replayed_row_has_the_reply_that_its_sentence_is_in(paper):
 def test_the_clean_rules_give_whole_neutral_sentences_without_repeats(tmp_path):
     # The command prints 3,828, 4,308 and 4,325; one length keeps the test short.
     files = mirrored(*published.source_names(5), "unstereo/pmi")
-    result = replay(published.read_run(files, 5), "clean", tmp_path, limit=0)
+    result = replay(published.read_record(files, 5), "clean", tmp_path, limit=0)
     rows = result.rows(delta_table(files["unstereo/pmi"]))
     assert (len(rows), dict(result.unanswered)) == (3828, {"judge": 784, "revise": 47})
     assert len({row["template"].casefold() for row in rows}) == len(rows)
@@ -191,9 +191,15 @@ def test_a_row_without_its_sentence_is_an_error():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--replay", "mine"], "There is no recorded run 'mine' of unstereo; give --replay published."),
-        (["--replay", "published", "--model", "m"], "The recorded run published has its own --model; leave it out."),
-        (["--replay", "published", "--tries", "3"], "The recorded run published has its own --tries; leave it out."),
+        (["--replay", "mine"], "There is no recorded generation 'mine' of unstereo; give --replay published."),
+        (
+            ["--replay", "published", "--model", "m"],
+            "The recorded generation published has its own --model; leave it out.",
+        ),
+        (
+            ["--replay", "published", "--tries", "3"],
+            "The recorded generation published has its own --tries; leave it out.",
+        ),
         (["--model", "m"], "--words is missing; give it, or --replay."),
     ],
 )

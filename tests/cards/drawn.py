@@ -493,7 +493,7 @@ CASES = {
     "methods.plot": ("methods", "methods without LMS"),
     "methods.tests": ("methods", "untested methods"),
     "methods.printed": ("methods", "methods of no paper"),
-    "methods.not_run": ("methods", "methods of no paper"),
+    "methods.not_measured": ("methods", "methods of no paper"),
     "methods.rule": ("methods", "comparison"),
     "methods.seeds": ("methods", "comparison"),
     "methods.files": ("methods", "comparison"),

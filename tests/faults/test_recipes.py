@@ -21,7 +21,7 @@ def test_data_or_a_setting_that_changed_makes_a_new_adapter(tmp_path):
     model, made, folder = bundled(), [], tmp_path / "work" / "made"
     source = data(tmp_path / "data")
 
-    def run(job):
+    def make(job):
         job.data.load(PROBES, "stsb", "train")
         made.append((job.settings, dict(job.data.versions), checkpoint_path(job)))
         (job.out / "prompt.json").write_text("{}")
@@ -30,7 +30,7 @@ def test_data_or_a_setting_that_changed_makes_a_new_adapter(tmp_path):
 
     def again(settings):
         make_adapter(
-            replace(get("debias_tuning"), run=run), settings, model, TrainingData(str(source)), folder, silent()
+            replace(get("debias_tuning"), make=make), settings, model, TrainingData(str(source)), folder, silent()
         )
         return len(made)
 

@@ -70,7 +70,7 @@ def tuned(model, settings, source, out):
     """An adapter folder made by a few steps of tuning, and its facts."""
     folder = out.with_name(f"{out.name}-work") / "made"
     folder.mkdir(parents=True)
-    adapter = get("debias_tuning").make(model, settings, TrainingData(str(source)), folder, silent())
+    adapter = get("debias_tuning").apply(model, settings, TrainingData(str(source)), folder, silent())
     write(folder, adapter, out)
     return adapter
 

@@ -72,7 +72,7 @@ def test_a_planted_difference_is_taken_away_after_other_prompts_and_held_out_pai
     before = divergences(model, model.network, WORDS)
     out = tmp_path / "w" / "made"
     out.mkdir(parents=True)
-    facts = get("auto_debias").make(model, settings(tmp_path, epochs=4), TrainingData(str(tmp_path)), out, silent())
+    facts = get("auto_debias").apply(model, settings(tmp_path, epochs=4), TrainingData(str(tmp_path)), out, silent())
     assert all(torch.equal(weight, weights[name]) for name, weight in model.network.named_parameters())
     with quiet():
         tuned = peft.PeftModel.from_pretrained(model.network, out)
@@ -147,7 +147,7 @@ def test_searched_prompts_are_trained_and_kept_with_the_adapter(tmp_path):
     out = tmp_path / "w" / "made"
     out.mkdir(parents=True)
     small = {"search_length": 2, "search_beam": 2, "search_words": 6, "search_pairs": 2, "prompts": "search"}
-    facts = get("auto_debias").make(
+    facts = get("auto_debias").apply(
         bundled(), settings(tmp_path, "paper", **small), TrainingData(str(tmp_path)), out, silent()
     )
     prompts = (out / "prompts.txt").read_text().splitlines()
@@ -172,7 +172,7 @@ def test_the_published_words_and_prompts_train_both_kinds(kind, tmp_path):
     out = tmp_path / "w" / "made"
     out.mkdir(parents=True)
     model = load(BUNDLED[kind], device="cpu")
-    facts = get("auto_debias").make(model, few, TrainingData(str(tmp_path)), out, silent())
+    facts = get("auto_debias").apply(model, few, TrainingData(str(tmp_path)), out, silent())
     assert facts.measures["divergence_trained_after"][0] < facts.measures["divergence_trained_before"][0]
     assert set(facts.data) == {
         "words:few.txt", "source:auto-debias/male", "source:auto-debias/female", "source:auto-debias/stereotypes"
@@ -211,7 +211,7 @@ def test_words_and_prompts_that_cannot_be_used_are_refused(changed, message, tmp
     extra = {"faith": PAIRS[:2], "triples": [["a", "b", "c"]]}
     (tmp_path / "words.json").write_text(json.dumps({"gender": PAIRS} | extra))
     with pytest.raises(MitigationError, match=message):
-        get("auto_debias").make(bundled(), few, TrainingData(str(tmp_path)), tmp_path, silent())
+        get("auto_debias").apply(bundled(), few, TrainingData(str(tmp_path)), tmp_path, silent())
 
 
 def test_pairs_that_share_a_word_are_held_out_together():

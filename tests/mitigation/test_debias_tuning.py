@@ -181,7 +181,7 @@ def test_training_with_a_loss_limit_ends_before_language_is_lost_and_takes_the_l
     made.mkdir(parents=True)
     settings = quick(loss_limit=limit, learning_rate=5e-2, steps=24)
     before = bundled()
-    get("debias_tuning").make(before, settings, TrainingData(str(source)), made, console)
+    get("debias_tuning").apply(before, settings, TrainingData(str(source)), made, console)
     curve = json.loads((made / "losses.json").read_text())
     languages = [terms["language"] for terms in curve["held"]]
     if limit == 100:

@@ -37,7 +37,7 @@ def ran(model, source, folder, **changed):
     """The facts of a training in a new folder beside its checkpoints."""
     (folder / "made").mkdir(parents=True)
     settings = replace(get("dpo").profiles["clean"], **QUICK | changed)
-    return get("dpo").make(model, settings, TrainingData(str(source)), folder / "made", silent())
+    return get("dpo").apply(model, settings, TrainingData(str(source)), folder / "made", silent())
 
 
 def test_a_planted_preference_shrinks_and_the_base_model_stays(tmp_path):

@@ -55,7 +55,7 @@ def settings(**changed):
 
 def run(model, data, out, **changed):
     out.mkdir(parents=True)
-    return fast.RECIPE.make(model, settings(**changed), data, out, Console(quiet=True))
+    return fast.RECIPE.apply(model, settings(**changed), data, out, Console(quiet=True))
 
 
 def test_a_stamp_is_made_with_the_changes_in_its_facts(data, tmp_path):
@@ -174,7 +174,7 @@ def test_an_edit_that_changes_nothing_says_so(data, tmp_path):
     out = tmp_path / "work" / "made"
     out.mkdir(parents=True)
     few = settings(passes=1, iterations=1, rate=100.0)
-    adapter = fast.RECIPE.make(made.bundled(), few, data, out, Console(file=said, width=200))
+    adapter = fast.RECIPE.apply(made.bundled(), few, data, out, Console(file=said, width=200))
     assert "No batch improved its loss, so the stamp changes nothing; lower --rate 100.0." in said.getvalue()
     assert adapter.measures["gap_edited_after"] == adapter.measures["gap_edited_before"]
 

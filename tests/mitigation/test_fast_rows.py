@@ -123,7 +123,7 @@ def test_both_profiles_edit_real_rows_from_end_to_end(name, profile, built, tmp_
     settings = replace(get("fast").profiles[profile], **few)
     out = tmp_path / "work" / "made"
     out.mkdir(parents=True)
-    adapter = fast.RECIPE.make(model(name), settings, TrainingData(str(built), 16), out, Console(quiet=True))
+    adapter = fast.RECIPE.apply(model(name), settings, TrainingData(str(built), 16), out, Console(quiet=True))
     measures = {key: value for key, (value, *_) in adapter.measures.items()}
     assert measures["pairs_edited"] + measures["pairs_held_out"] + measures["pairs_left_out"] == 16
     groups = list(dict.fromkeys(change.group for change in adapter.changes))
@@ -140,7 +140,7 @@ def test_fine_tuning_edits_the_same_real_rows(name, built, tmp_path, undrawn):
     settings = replace(get("fine_tuning").profiles["clean"], **few)
     out = tmp_path / "work" / "made"
     out.mkdir(parents=True)
-    adapter = get("fine_tuning").make(model(name), settings, TrainingData(str(built), 12), out, Console(quiet=True))
+    adapter = get("fine_tuning").apply(model(name), settings, TrainingData(str(built), 12), out, Console(quiet=True))
     measures = {key: value for key, (value, *_) in adapter.measures.items()}
     assert measures["pairs_edited"] + measures["pairs_held_out"] + measures["pairs_left_out"] == 12
     assert measures["gap_edited_after"] < measures["gap_edited_before"]
@@ -154,7 +154,7 @@ def test_pairs_of_which_none_can_be_edited_are_refused(built, tmp_path, monkeypa
 
     monkeypatch.setattr(pairs, "edit_pair", refuse)
     with pytest.raises(MitigationError, match="the 4 pairs"):
-        fast.RECIPE.make(
+        fast.RECIPE.apply(
             model("tiny-causal"),
             get("fast").profiles["clean"],
             TrainingData(str(built), 4),

@@ -91,7 +91,7 @@ def test_plain_peft_loads_every_adapter_in_a_fresh_process(kind, tmp_path):
         out.mkdir(parents=True)
         fields = type(recipe.profiles["clean"]).__dataclass_fields__
         given = {field: value for field, value in text.items() if field in fields} | changed
-        recipe.make(model, replace(recipe.profiles["clean"], **given), TrainingData(str(source)), out, silent())
+        recipe.apply(model, replace(recipe.profiles["clean"], **given), TrainingData(str(source)), out, silent())
         with attached(model, out) as adapted, torch.inference_mode():
             torch.save(adapted.network(input_ids=torch.arange(5, 25)[None]).logits, out / "logits.pt")
     loader = "AutoModelForMaskedLM" if model.kind == "masked" else "AutoModelForCausalLM"

@@ -83,7 +83,7 @@ def test_the_result_is_a_whole_model_with_a_smaller_preference_and_the_network_s
     before = {key: weight.clone() for key, weight in model.network.state_dict().items()}
     settings = replace(get("gradiend").profiles["clean"], contrast=contrast(tmp_path), **QUICK)
     (out := tmp_path / "made").mkdir()
-    facts = get("gradiend").make(model, settings, TrainingData(str(tmp_path)), out, silent())
+    facts = get("gradiend").apply(model, settings, TrainingData(str(tmp_path)), out, silent())
     sizes = [facts.measures[f"held-out absolute preference {when}"][0] for when in ("before", "after")]
     assert sizes[1] < sizes[0]
     assert all(torch.equal(weight, before[key]) for key, weight in model.network.state_dict().items())
@@ -96,4 +96,6 @@ def test_the_result_is_a_whole_model_with_a_smaller_preference_and_the_network_s
 def test_a_change_that_helps_nowhere_is_refused(tmp_path):
     settings = replace(get("gradiend").profiles["clean"], contrast=contrast(tmp_path), **QUICK | {"rates": "1e-30"})
     with pytest.raises(MitigationError, match="change of the weights"):
-        get("gradiend").make(load(BUNDLED["tiny-causal"], device="cpu"), settings, TrainingData(""), tmp_path, silent())
+        get("gradiend").apply(
+            load(BUNDLED["tiny-causal"], device="cpu"), settings, TrainingData(""), tmp_path, silent()
+        )

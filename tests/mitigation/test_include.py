@@ -33,7 +33,7 @@ class PoliteSettings(Settings):
     prompt: str = setting("debias-1", "Which prompt.", "made up")
 
 
-def run(job):
+def make(job):
     put(job.out / PROMPT, PROMPTS[job.settings.prompt].json().encode())
     return job.done(None)
 
@@ -45,7 +45,7 @@ RECIPE = Recipe(
     cite=(),
     citations={"nobody2026": "@misc{nobody2026, title={Polite}}"},
     profiles={"clean": PoliteSettings(), "paper": PoliteSettings("debias-2")},
-    run=run,
+    make=make,
     benchmarks=("neutral",),
 )
 """
@@ -104,6 +104,12 @@ def test_an_included_recipe_has_a_command_options_numbers_and_a_card(file, tmp_p
             RECIPE.replace("prompt: str", "inputs: str").replace("settings.prompt", "settings.inputs"),
             "(MitigationError: A setting of the recipe polite is called inputs, which is a method of Settings",
         ),
+        (
+            "former.py",
+            RECIPE.replace("make=make", "run=make"),
+            "unexpected keyword argument 'run'); correct the file; the fields of Recipe are name, summary, source, "
+            "cite, profiles, make, benchmarks, ",
+        ),
         ("empty.py", "", "defines no RECIPE; set it to a mitigation.recipe.Recipe."),
         ("recipe.txt", RECIPE, "give a file NAME.py that defines RECIPE."),
     ],
@@ -126,7 +132,7 @@ def test_the_command_refuses_a_file_that_is_not_there_in_one_sentence(file, tmp_
 
 
 class Guide:
-    """The recipe of the guide, whose runs are counted."""
+    """The recipe of the guide, whose calls are counted."""
 
     def __init__(self, folder, monkeypatch):
         monkeypatch.setattr(recipes.REGISTRY, "included", {})
@@ -134,14 +140,14 @@ class Guide:
         file = folder / "polite.py"
         file.write_text(guide.split('```python title="polite.py"\n')[1].split("```")[0], "utf-8")
         recipes.include(file)
-        self.recipe, self.runs = recipes.get("polite"), 0
-        counted = replace(self.recipe, run=self.run)
+        self.recipe, self.times = recipes.get("polite"), 0
+        counted = replace(self.recipe, make=self.make)
         monkeypatch.setitem(recipes.REGISTRY.included, "polite", (counted, file))
         self.out, self.words = folder / "out", folder / "words.txt"
 
-    def run(self, job):
-        self.runs += 1
-        return self.recipe.run(job)
+    def make(self, job):
+        self.times += 1
+        return self.recipe.make(job)
 
     def made(self):
         options = {"evaluate": False, "device": "cpu", "data": str(self.out.with_name("none")), "console": silent()}
@@ -156,13 +162,13 @@ def test_the_recipe_of_the_guide_makes_nothing_twice_and_makes_it_again_when_its
     guide.words.write_text("Be fair to all.\n")
     first = guide.made()
     assert list(first.data) == ["words:words.txt"]
-    assert (guide.runs, guide.instruction()) == (1, "Be fair to all.\n")
+    assert (guide.times, guide.instruction()) == (1, "Be fair to all.\n")
     again = guide.made()
     assert (again.data, again.files, again.settings) == (first.data, first.files, first.settings)
-    assert guide.runs == 1, "the same command again makes nothing twice"
+    assert guide.times == 1, "the same command again makes nothing twice"
     guide.words.write_text("Be kind to all.\n")
     assert guide.made().data != first.data
-    assert (guide.runs, guide.instruction()) == (2, "Be kind to all.\n")
+    assert (guide.times, guide.instruction()) == (2, "Be kind to all.\n")
 
 
 def test_a_file_of_a_setting_that_cannot_be_read_is_refused_before_a_model_is_loaded(tmp_path, monkeypatch):

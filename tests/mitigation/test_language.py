@@ -70,7 +70,7 @@ def gaps(model):
 def trained(model, name, settings, out):
     """The facts of an adapter, and the gaps of the model with it."""
     out.mkdir(parents=True)
-    facts = get(name).make(model, settings, TrainingData(str(out)), out, silent())
+    facts = get(name).apply(model, settings, TrainingData(str(out)), out, silent())
     with quiet():
         adapted = peft.PeftModel.from_pretrained(load(model.name, device="cpu").network, out)
         merged = adapted.merge_and_unload()
@@ -130,7 +130,7 @@ def test_real_text_trains_both_kinds_and_the_base_stays(kind, tmp_path):
         get("cda").profiles["clean"], **QUICK | {"corpus": corpus(tmp_path), "lines": 200, "steps": 12, "seed": 1}
     )
     (tmp_path / "w" / "made").mkdir(parents=True)
-    facts = get("cda").make(model, settings, TrainingData(str(tmp_path)), tmp_path / "w" / "made", silent())
+    facts = get("cda").apply(model, settings, TrainingData(str(tmp_path)), tmp_path / "w" / "made", silent())
     assert all(torch.equal(weight, weights[name]) for name, weight in model.network.named_parameters())
     curve = json.loads((tmp_path / "w" / "made" / "losses.json").read_text())
     assert curve["held"][-1]["loss"] < curve["held"][0]["loss"]
@@ -146,7 +146,7 @@ def test_a_changed_corpus_does_not_resume_from_a_checkpoint(tmp_path):
     settings = planted_settings(tmp_path, "dropout", steps=3, checkpoint_every=1, attention=0.0)
     for _ in range(2):
         (tmp_path / "w" / "made").mkdir(parents=True, exist_ok=True)
-        get("dropout").make(model, settings, TrainingData(str(tmp_path)), tmp_path / "w" / "made", silent())
+        get("dropout").apply(model, settings, TrainingData(str(tmp_path)), tmp_path / "w" / "made", silent())
         with (tmp_path / "biased.txt").open("a") as file:
             file.write("the pilot said that he was new.\n")
     assert len(list((tmp_path / "w").glob("dropout-*.pt"))) == 2
@@ -292,7 +292,7 @@ def test_profile_paper_of_dropout_has_the_published_rate_of_each_kind(kind, rate
     settings = replace(get("dropout").profiles["paper"], corpus=str(tmp_path / "a.txt"))
     data = TrainingData(str(tmp_path))
     model = SimpleNamespace(kind=kind, device=torch.device("cpu"), environment={"device": "cpu"})
-    get("dropout").make(model, settings, data, tmp_path, silent())
+    get("dropout").apply(model, settings, data, tmp_path, silent())
     assert seen == [{"hidden": rate, "attention": 0.15}]
 
 
@@ -300,7 +300,7 @@ def test_too_little_text_is_refused(tmp_path):
     (tmp_path / "a.txt").write_text("one line\n")
     settings = replace(get("dropout").profiles["clean"], corpus=str(tmp_path / "a.txt"))
     with pytest.raises(MitigationError, match=r"1 texts .*least 8"):
-        get("dropout").make(models.model("gpt2"), settings, TrainingData(str(tmp_path)), tmp_path, silent())
+        get("dropout").apply(models.model("gpt2"), settings, TrainingData(str(tmp_path)), tmp_path, silent())
     network = torch.nn.Linear(2, 2)
     with (
         pytest.raises(MitigationError, match=r"^Linear .*dropout rate"),

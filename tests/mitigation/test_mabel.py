@@ -79,7 +79,7 @@ def trained(model, folder, **changed):
     out = folder / "w" / "made"
     out.mkdir(parents=True)
     settings = replace(get("mabel").profiles["clean"], **QUICK | changed)
-    return get("mabel").make(model, settings, TrainingData(str(folder)), out, silent()), out
+    return get("mabel").apply(model, settings, TrainingData(str(folder)), out, silent()), out
 
 
 @pytest.mark.mirror
@@ -138,7 +138,7 @@ def test_paper_trains_a_network_above_the_first_token_and_saves_none(tmp_path, m
     out.mkdir()
     few = {"words": str(tmp_path / "words.json"), "epochs": 1, "batch_size": 8, "length": 16}
     settings = replace(get("mabel").profiles[profile], **few)
-    get("mabel").make(model, settings, TrainingData(str(tmp_path)), out, silent())
+    get("mabel").apply(model, settings, TrainingData(str(tmp_path)), out, silent())
     assert len(seen) == (4 if profile == "paper" else 0)
     assert not hasattr(model.network, "sentence_head")
     (file,) = out.glob("*.safetensors")

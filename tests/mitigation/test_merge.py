@@ -68,7 +68,7 @@ def adapter(name, model, folder):
     """The folder of an adapter that a recipe made for a loaded model."""
     chosen, data = settings(name, folder)
     (folder / "work" / "made").mkdir(parents=True)
-    facts = get(name).make(model, chosen, data, folder / "work" / "made", made.silent())
+    facts = get(name).apply(model, chosen, data, folder / "work" / "made", made.silent())
     write(folder / "work" / "made", facts, folder / "adapter")
     return folder / "adapter"
 
@@ -227,7 +227,7 @@ def test_what_cannot_be_merged_is_refused_in_one_sentence(stamp, tmp_path):
     mitigation.merge("tiny-causal", stamp, out=tmp_path / "merged")
     prompt = tmp_path / "prompt"
     (tmp_path / "work").mkdir()
-    facts = get("prompts").make(
+    facts = get("prompts").apply(
         made.bundled(), get("prompts").profiles["clean"], TrainingData(), tmp_path / "work", made.silent()
     )
     write(tmp_path / "work", facts, prompt)

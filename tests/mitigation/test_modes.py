@@ -142,7 +142,7 @@ def test_too_little_memory_for_a_recipe_is_one_sentence_with_the_settings_that_h
     def run_out(*_):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 3.50 GiB.")
 
-    recipe = replace(recipes.get(name), run=run_out)
+    recipe = replace(recipes.get(name), make=run_out)
     with pytest.raises(MitigationError) as error:
         steps.apply_recipe(recipe, recipe.profiles["clean"], some_model(), None, tmp_path, Console(file=io.StringIO()))
     assert "some-model" in str(error.value)
@@ -156,7 +156,7 @@ def test_other_errors_of_a_recipe_are_not_called_too_little_memory(tmp_path):
     def fail(*_):
         raise RuntimeError("shapes differ")
 
-    recipe = replace(recipes.get("dpo"), run=fail)
+    recipe = replace(recipes.get("dpo"), make=fail)
     with pytest.raises(RuntimeError, match="shapes differ"):
         steps.apply_recipe(recipe, recipe.profiles["clean"], some_model(), None, tmp_path, Console(file=io.StringIO()))
 

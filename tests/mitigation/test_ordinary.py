@@ -162,7 +162,7 @@ class Taught:
         out.mkdir(parents=True)
         few = {"pairs": str(self.file), "passes": 6, "traced": 4, "prefixes": 0, "held_out": 0.0, "rate": 3e-3}
         settings = replace(get("fast").profiles["clean"], **few)
-        fast.RECIPE.make(self.model, settings, TrainingData(str(out / "none")), out, Console(quiet=True))
+        fast.RECIPE.apply(self.model, settings, TrainingData(str(out / "none")), out, Console(quiet=True))
         self.model = load(str(self.folder), adapter=out, device="cpu")
         return self.odds()
 

@@ -96,7 +96,7 @@ def test_pairs_without_a_subject_are_held_out_by_their_prompt(tmp_path):
 def made(name, path, out, **changed):
     out.mkdir(parents=True)
     settings = replace(get(name).profiles["clean"], pairs=path, **changed)
-    return get(name).make(bundled(), settings, TrainingData(str(out / "none")), out, silent())
+    return get(name).apply(bundled(), settings, TrainingData(str(out / "none")), out, silent())
 
 
 def occupations(tmp_path):

@@ -165,7 +165,7 @@ def test_a_planted_direction_is_removed_and_a_new_probe_is_at_chance(method, tmp
     settings = replace(get(method).profiles["clean"], **planted_corpus(tmp_path))
     out = tmp_path / "made"
     out.mkdir()
-    facts = get(method).make(model, settings, TrainingData(str(tmp_path)), out, silent())
+    facts = get(method).apply(model, settings, TrainingData(str(tmp_path)), out, silent())
     stored = load_file(out / WEIGHTS)
     assert all(".lm_head.lora_" in name for name in stored), "no copy of the head that the LoRA is on"
     assert sum(weight.numel() for weight in stored.values()) == facts.cost.parameters
@@ -237,7 +237,7 @@ def test_a_changed_corpus_makes_another_adapter(tmp_path):
 def test_text_that_does_not_do_is_refused(changed, message, tmp_path):
     settings = replace(get("leace").profiles["clean"], **planted_corpus(tmp_path) | changed)
     with pytest.raises(MitigationError, match=f"^{message}"):
-        get("leace").make(models.model("gpt2"), settings, TrainingData(str(tmp_path)), tmp_path, silent())
+        get("leace").apply(models.model("gpt2"), settings, TrainingData(str(tmp_path)), tmp_path, silent())
 
 
 def test_a_sentence_longer_than_the_window_is_cut_to_it():
@@ -333,7 +333,7 @@ def test_predictions_need_words_of_one_token(tmp_path):
         get("sentence_debias").profiles["clean"], reads="predictions", words=str(tmp_path / "words.json")
     )
     with pytest.raises(MitigationError, match=r"^0 sentences"):
-        get("sentence_debias").make(bundled(), settings, TrainingData(str(tmp_path)), tmp_path, silent())
+        get("sentence_debias").apply(bundled(), settings, TrainingData(str(tmp_path)), tmp_path, silent())
 
 
 def test_few_similar_sentences_do_not_ruin_a_model(tmp_path):

@@ -159,7 +159,7 @@ def test_a_published_stamp_is_loaded_by_its_name_once_mitigation_is_imported(vis
 def test_a_prompt_is_published_with_its_words(tmp_path):
     (tmp_path / "work").mkdir()
     recipe = recipes.get("prompts")
-    facts = recipe.make(
+    facts = recipe.apply(
         bundled(), recipe.profiles["clean"], TrainingData(), tmp_path / "work", Console(file=silent().file)
     )
     write(tmp_path / "work", facts, tmp_path / "prompt")

@@ -26,7 +26,7 @@ from tests.mitigation.made import bundled, data, silent
 def made(name, settings, source, out):
     """The facts and the prompt that a recipe makes."""
     out.mkdir(parents=True, exist_ok=True)
-    facts = get(name).make(bundled(), settings, TrainingData(str(source)), out, silent())
+    facts = get(name).apply(bundled(), settings, TrainingData(str(source)), out, silent())
     return facts, prompts.read(out / PROMPT)
 
 

@@ -30,7 +30,7 @@ STEER = {"block": 0, "held": 30, "strengths": "1,2", "loss_limit": 0.0}
 def ran(name, model, settings, out):
     """The facts of an adapter in a new folder."""
     out.mkdir(parents=True)
-    return get(name).make(model, settings, TrainingData(str(out)), out, silent())
+    return get(name).apply(model, settings, TrainingData(str(out)), out, silent())
 
 
 def unit(width):

@@ -244,13 +244,13 @@ def test_a_run_with_less_free_memory_goes_on_and_makes_nothing_twice(tmp_path):
     model, paths, folder = bundled(), [], tmp_path / "work" / "made"
     source = TrainingData(str(data(tmp_path / "data")))
 
-    def run(job):
+    def make(job):
         paths.append(checkpoint_path(job))
         (job.out / "prompt.json").write_text("{}")
         return job.done(None)
 
     def made(**settings):
-        recipe = replace(get("debias_tuning"), run=run)
+        recipe = replace(get("debias_tuning"), make=make)
         return make_adapter(recipe, quick(**settings), model, source, folder, silent())
 
     assert not made(gradient_checkpointing=False).settings["gradient_checkpointing"]

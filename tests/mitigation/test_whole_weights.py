@@ -40,7 +40,7 @@ def made(kind, folder):
     model = load(BUNDLED[kind], device="cpu")
     settings = replace(get("cda").profiles["paper"], **QUICK | {"corpus": corpus(folder), "learning_rate": 1e-3})
     (folder / "work").mkdir()
-    facts = get("cda").make(model, settings, TrainingData(str(folder)), folder / "work", silent())
+    facts = get("cda").apply(model, settings, TrainingData(str(folder)), folder / "work", silent())
     write(folder / "work", facts, folder / "cda")
     return model, folder / "cda"
 

@@ -18,7 +18,7 @@ def mark(c):
     return unicodedata.category(c).startswith("M")
 
 
-def runs(text):
+def tokens(text):
     """Words as they stand: letters, digits and marks, one character after the other."""
     text = normal(text)
     word = ""
@@ -36,8 +36,8 @@ def runs(text):
 
 def words(text, stop):
     """Words that count: lower-cased, without the clitic, without stop words."""
-    for run in runs(text):
-        word = run.lower()
+    for token in tokens(text):
+        word = token.lower()
         ending = next((c for c in CLITICS if word.endswith(c)), "")
         if word not in stop and (bare := word.removesuffix(ending)) and bare not in stop:
             yield bare

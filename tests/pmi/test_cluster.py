@@ -57,16 +57,16 @@ def test_slurm_runs_a_submitted_job_and_a_second_start_uses_its_tables(slurm, co
     files = shards([corpus])
     part = job.part(files[2])
     LocalPipelineExecutor([CountFiles(job, files[:4])], workers=1, logging_dir=str(job.folder / "logs")).run()
-    run = on_slurm(Resources(memory=3, workers=2, time="1:00:00", partition="cpu", sbatch={"account": "me"}))
+    count = on_slurm(Resources(memory=3, workers=2, time="1:00:00", partition="cpu", sbatch={"account": "me"}))
     message = r"Slurm job 17 counts 1 of 5 files; .* Give the same command again when it is done\."
     with pytest.raises(JobSubmitted, match=message):
-        run(job, files, lambda done, total: None)
+        count(job, files, lambda done, total: None)
     script = (slurm / "job-0.sh").read_text()
     for line in ("array=0-0%2", "mem-per-cpu=3G", "time=1:00:00", "partition=cpu", "account=me", "job-name=pmi-count"):
         assert f"#SBATCH --{line}\n" in script
     assert f"export PATH={Path(sys.executable).parent}:$PATH" in script
     assert part.is_file()
-    run(job, files, lambda done, total: None)
+    count(job, files, lambda done, total: None)
     same(merged(job, corpus), local)
 
 

@@ -1,6 +1,7 @@
 """Tables of counts: writing and reading, sums of tables with one rule, and δ."""
 
 import dataclasses
+import json
 import math
 import re
 from collections import Counter
@@ -19,7 +20,7 @@ RULE = CountRule("made up", 10, "any", "none", gendered=("he", "she", "her", "hi
 WORDS = ("captain", "he", "her", "his", "nurse", "she", "ship")
 COUNT = np.array([4, 9, 5, 6, 3, 8, 7])
 NEAR = np.array([[6, 1, 2, 3], [2, 1, 1, 1], [1, 1, 0, 1], [1, 1, 1, 0], [1, 4, 5, 1], [1, 2, 1, 1], [3, 0, 1, 2]])
-TOTALS = CorpusTotals(words=42, pairs=60, documents=3, bytes=300, invalid_bytes=2, long_runs=1, losses=("lost",))
+TOTALS = CorpusTotals(words=42, pairs=60, documents=3, bytes=300, invalid_bytes=2, long_tokens=1, losses=("lost",))
 
 
 def made(rule=RULE, words=WORDS, count=COUNT, near=NEAR, totals=TOTALS):
@@ -34,6 +35,17 @@ def test_a_table_is_read_as_it_was_written(tmp_path):
     rule = dataclasses.replace(RULE, stopped=("a", "the"), boundary="line", corpus='a "name" – ünï')
     made(rule).write(tmp_path / "c.parquet")
     assert content(Counts.read(tmp_path / "c.parquet")) == content(made(rule))
+
+
+def test_a_table_of_an_earlier_version_has_its_long_tokens_under_another_name(tmp_path):
+    made().write(tmp_path / "c.parquet")
+    table = pq.read_table(tmp_path / "c.parquet")
+    facts = json.loads(table.schema.metadata[b"gender-neutral-probes"])
+    facts["format"] = 1  # without a checksum
+    facts["totals"]["long_runs"] = facts["totals"].pop("long_tokens")
+    metadata = {b"gender-neutral-probes": json.dumps(facts).encode()}
+    pq.write_table(table.replace_schema_metadata(metadata), tmp_path / "earlier.parquet")
+    assert Counts.read(tmp_path / "earlier.parquet").totals == TOTALS
 
 
 def test_an_empty_table_is_read_as_it_was_written(tmp_path):

@@ -155,7 +155,7 @@ generate probes --model m --out x --temperature nan -> 1 --temperature is nan
 generate probes --model m --out x --concurrency 0 -> 2 Invalid value for '--concurrency'
 generate probes --model m --out x --against nowhere.txt --dry-run -> 1 nowhere.txt cannot be used
 generate unstereo --model m --out x --words nowhere.txt --dry-run -> 1 The words in nowhere.txt cannot be read
-generate unstereo --out x --replay nothing -> 1 There is no recorded run 'nothing' of unstereo
+generate unstereo --out x --replay nothing -> 1 There is no recorded generation 'nothing' of unstereo
 generate unstereo --out x --model m -> 1 --words is missing
 doctor --data -> 2 Option '--data' requires an argument
 list extra -> 2 Got unexpected extra argument(s)

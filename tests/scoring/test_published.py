@@ -74,7 +74,7 @@ def test_a_model_without_a_file_that_can_be_used_has_no_run(tmp_path):
 
 def test_a_model_that_a_source_does_not_have_is_refused():
     with pytest.raises(ScoringError, match=r"'gtp2'.*'gpt2'"):
-        published.run("gest", "gtp2")
+        published.score("gest", "gtp2")
 
 
 @pytest.mark.parametrize("name", published.names())
@@ -96,7 +96,7 @@ def test_the_predictions_of_gest_have_the_known_ratios(data):
         "pythia-70m": (1.00, 1.10),
     }
     for model, printed in known.items():
-        result = published.run("gest", model, data, resamples=50)
+        result = published.score("gest", model, data, resamples=50)
         found = {(e.group, e.metric): e.value for e in result.report.estimates}
         rounded = tuple(round(found[wording, "g_s_published"], 2) for wording in gest.CAUSAL)
         assert rounded == printed
@@ -156,7 +156,7 @@ def test_a_file_without_texts_is_left_out(tmp_path):
     ],
 )
 def test_the_continuations_of_gifi_have_the_known_shares_of_gendered_pronouns(model, gendered, data):
-    result = published.run("gifi-friend", model, data, resamples=50)
+    result = published.score("gifi-friend", model, data, resamples=50)
     found = {(e.group, e.metric): e for e in result.report.estimates}
     assert round(found["all prompts", "gas_plain"].value, 3) == gendered
     assert found["all prompts", "friend_they"].clusters == 200
@@ -201,7 +201,7 @@ def equal(result, number):
 def test_all_implicit_cells_of_occugender_that_its_files_have_are_equal_to_the_printed_ones(data):
     total = 0
     for model, (number, count) in CELLS.items():
-        result = published.run("occugender-classes", model, data, resamples=10)
+        result = published.score("occugender-classes", model, data, resamples=10)
         same = equal(result, number)
         assert (sum(same), len(same)) == (count, count)
         total += count
@@ -209,12 +209,12 @@ def test_all_implicit_cells_of_occugender_that_its_files_have_are_equal_to_the_p
     # A table of another model is not equal.
     assert sum(equal(result, 5)) < 10
     with pytest.raises(published.BrokenFileError, match="has rewordings alone"):
-        published.run("occugender-classes", "gemma-7b", data, resamples=10)
+        published.score("occugender-classes", "gemma-7b", data, resamples=10)
 
 
 @pytest.mark.mirror
 def test_all_implicit_cells_of_table_9_are_in_a_notebook(data):
-    same = equal(published.run("occugender-notebook", "mistral-7b-instruct", data, resamples=10), 9)
+    same = equal(published.score("occugender-notebook", "mistral-7b-instruct", data, resamples=10), 9)
     assert (sum(same), len(same)) == (42, 42)
 
 
@@ -222,19 +222,19 @@ def test_all_implicit_cells_of_table_9_are_in_a_notebook(data):
 def test_shares_by_job_have_the_known_correlations_with_the_labour_market(data):
     known = {"gpt2": 0.84, "llama2-7b": 0.92, "llama3-8b-instruct": 0.94}
     for model, correlation in known.items():
-        result = published.run("occugender-jobs", model, data, resamples=10)
+        result = published.score("occugender-jobs", model, data, resamples=10)
         found = {(e.group, e.metric): e for e in result.report.estimates}
         score = found["implicit", "labour_correlation_jobs"]
         assert round(score.value, 2) == correlation
         assert score.clusters == 40
         assert score.low < score.value < score.high
     with pytest.raises(published.BrokenFileError, match="same shares"):
-        published.run("occugender-jobs", "alpaca-7b", data, resamples=10)
+        published.score("occugender-jobs", "alpaca-7b", data, resamples=10)
 
 
 @pytest.mark.mirror
 def test_rewordings_are_clusters_and_every_model_has_them(data):
-    result = published.run("occugender-rewordings", "gemma-2-9b", data, resamples=10)
+    result = published.score("occugender-rewordings", "gemma-2-9b", data, resamples=10)
     found = {(e.group, e.metric): e for e in result.report.estimates}
     assert found["implicit, female jobs", "p_female"].clusters == 25
     assert found["explicit, debiasing 3, male jobs", "p_male"].clusters == 5
@@ -291,7 +291,7 @@ def test_texts_of_gifi_keep_xe_as_often_as_known(data):
     # As counts of 200 sentences (196 of GPT-2): a share of .895 is printed as .90 or .89 by the rule of rounding.
     known = {"gpt-4": 179, "gpt-4o": 176, "Llama-2-7b": 71, "gpt2": 0}
     for model, count in known.items():
-        result = published.run("gifi-pronouns", model, data, resamples=10)
+        result = published.score("gifi-pronouns", model, data, resamples=10)
         found = {(e.group, e.metric): e for e in result.report.estimates}
         score = found["xe", "kept"]
         assert round(score.value * score.n / 100) == count
@@ -324,7 +324,7 @@ def test_the_scores_of_pythia_are_the_known_ones_and_the_intervention_has_no_ver
     known = {"350m": 57.2, "1.3b": 60.6, "1.3b-swapped": 60.0, "1.3b-swapped-long": 58.8}
     scores = {}
     for model, value in known.items():
-        result = published.run("pythia-bias", model, data)
+        result = published.score("pythia-bias", model, data)
         scores[model] = {e.group: e for e in result.report.estimates}["gender"]
         assert round(scores[model].value, 1) == value
         assert scores[model].n == 320
@@ -385,7 +385,7 @@ def test_both_forms_of_results_of_winobias_give_the_difference_and_a_broken_file
 def test_the_scores_of_winobias_are_the_known_ones(data):
     known = {"410m": 21.2, "1.4b": 15.2, "1.4b-swapped": 19.9, "1.4b-swapped-long": 14.9, "6.9b-swapped": 21.0}
     for model, value in known.items():
-        result = published.run("pythia-winobias", model, data)
+        result = published.score("pythia-winobias", model, data)
         score = {e.group: e for e in result.report.estimates}["type 1, stands for"]
         assert round(score.value, 1) == value
         assert score.n == 396
@@ -404,7 +404,7 @@ def test_predictions_that_lack_a_sentence_are_left_out(tmp_path):
 
 @pytest.mark.mirror
 def test_the_run_of_predictions_has_the_scores_of_the_file_itself(data):
-    result = published.run("stereoset", "gpt2", data, resamples=20)
+    result = published.score("stereoset", "gpt2", data, resamples=20)
     place = published.default_fetcher(offline=True).get(published.sources("stereoset")["gpt2"]).path
     answers, _ = rescore("stereoset", place, data, 20, 0)
     of_file = {(a.estimate.group, a.estimate.metric): a.estimate.value for a in answers}
@@ -431,7 +431,7 @@ def test_every_source_makes_a_run_of_its_real_rows(name, data):
     reasons = []
     for model in published.models(name):
         try:
-            run = published.run(name, model, data, resamples=5, fetcher=fetcher)
+            run = published.score(name, model, data, resamples=5, fetcher=fetcher)
         except (published.BrokenFileError, published.UnavailableError) as error:
             reasons.append(str(error))
             continue
@@ -449,7 +449,7 @@ def test_every_source_makes_a_run_of_its_real_rows(name, data):
 
 @pytest.mark.mirror
 def test_published_texts_of_two_models_can_be_compared(data):
-    one, other = (published.run("gifi-friend", name, data, resamples=50) for name in ("gpt-4o", "gpt-4o-mini"))
+    one, other = (published.score("gifi-friend", name, data, resamples=50) for name in ("gpt-4o", "gpt-4o-mini"))
     keys = {change.difference.key[1:] for change in one.compare(other, resamples=50).changes}
     assert ("all prompts", "friend_they") in keys
 

@@ -73,7 +73,7 @@ def measured(engine: Engine, some: Sequence[run.Part], folder: Path) -> Measured
     plain = prompts.get("plain")
     fit, _ = run.able(some, engine, "clean", named=True)
     with Store(folder, key(engine, plain)) as store:
-        result = run.run(engine, fit, store, Settings(resamples=2), plain, console=Console(stderr=True))
+        result = run.score(engine, fit, store, Settings(resamples=2), plain, console=Console(stderr=True))
         asked: list[Request] = [
             request
             for part in fit

@@ -75,7 +75,7 @@ def model_pages(
             if wanted and model not in wanted:
                 continue
             try:
-                run = published.run(source, model, data, resamples=resamples)
+                run = published.score(source, model, data, resamples=resamples)
             except published.BrokenFileError as error:
                 print(f"{repository}: {error}")
                 continue

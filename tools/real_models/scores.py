@@ -148,7 +148,7 @@ def collect(data: Path, *, offline: bool, resamples: int, say: Callable[[str], N
                 left_out.append(f"{source}, {label}: a baseline of the authors and no language model of its own.")
                 continue
             try:
-                run = published.run(source, label, data, resamples=resamples, fetcher=fetcher)
+                run = published.score(source, label, data, resamples=resamples, fetcher=fetcher)
             except (published.BrokenFileError, published.UnavailableError) as error:
                 left_out.append(f"{source}, {label}: {error}")
                 continue

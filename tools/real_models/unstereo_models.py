@@ -198,7 +198,7 @@ def main() -> None:
     made: dict[str, dict[str, RunResult]] = {"unstereo": {}, "stereoset": {}}
     for source, of in made.items():
         for model in published.models(source):
-            of[model] = published.run(source, model, options.data, resamples=options.resamples, fetcher=fetcher)
+            of[model] = published.score(source, model, options.data, resamples=options.resamples, fetcher=fetcher)
             print(f"{source}: {model}")
     of_unstereo, official = made.values()
     scores = {model: scores_of(run) for model, run in of_unstereo.items()}

@@ -204,8 +204,8 @@ class UnstereoSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class UnstereoRun:
-    """The settings, model, client and log of one run."""
+class UnstereoGeneration:
+    """The settings, model, client and log of one generation."""
 
     settings: UnstereoSettings
     model: str
@@ -235,20 +235,22 @@ class UnstereoRun:
 # Writing
 
 
-def write(run: UnstereoRun, words: Sequence[str], genders: Sequence[Gender]) -> list[Draft]:
+def write(generation: UnstereoGeneration, words: Sequence[str], genders: Sequence[Gender]) -> list[Draft]:
     """New sentences for each word and gender, in this order."""
     seeds = [(word, gender) for word in words for gender in genders]
-    requests = [(seed, write_request(run, seed[0], seed[1])) for seed in seeds]
+    requests = [(seed, write_request(generation, seed[0], seed[1])) for seed in seeds]
     entries: list[ListEntry[tuple[str, Gender]]]
-    if run.is_paper:
+    if generation.is_paper:
         # The published code takes the numbered lines as they are and checks no response.
         entries = []
-        responses = run.client("write", [request for _, request in requests])
+        responses = generation.client("write", [request for _, request in requests])
         for seed, response in zip(seeds, responses, strict=True):
             for text in numbered_entries(response.text):
                 entries.append(ListEntry(seed, text, response))
     else:
-        entries = pipeline.request_lists("write", requests, run.settings.count, run.client, run.log)
+        entries = pipeline.request_lists(
+            "write", requests, generation.settings.count, generation.client, generation.log
+        )
     drafts = []
     for entry in entries:
         word, gender = entry.topic
@@ -256,14 +258,14 @@ def write(run: UnstereoRun, words: Sequence[str], genders: Sequence[Gender]) -> 
     return drafts
 
 
-def write_request(run: UnstereoRun, word: str, gender: Gender) -> ChatRequest:
+def write_request(generation: UnstereoGeneration, word: str, gender: Gender) -> ChatRequest:
     """The request for sentences with a word and a pronoun."""
-    settings = run.settings
+    settings = generation.settings
     pronoun = PRONOUNS[gender].nominative
     # The example is a usable response, which a client without a model gives; its sentences differ in a number.
     lines = [f"{n + 1}. {pronoun.capitalize()} saw {word} {n}{pronoun}." for n in range(settings.count)]
-    return run.request(
-        run.templates["generate"],
+    return generation.request(
+        generation.templates["generate"],
         "\n".join(lines),
         words=settings.count * (settings.length + 5),
         temperature=settings.temperature,
@@ -277,31 +279,31 @@ def write_request(run: UnstereoRun, word: str, gender: Gender) -> ChatRequest:
 # Revising
 
 
-def revise(run: UnstereoRun, drafts: Sequence[Draft]) -> list[Draft]:
+def revise(generation: UnstereoGeneration, drafts: Sequence[Draft]) -> list[Draft]:
     """The drafts; those without the word or the pronoun are revised in rounds, by four prompts in turn.
 
     A draft that no revision helps is returned unchanged.
     """
     results = list(drafts)
-    open_places = [place for place, draft in enumerate(drafts) if missing_part(run, draft)]
-    rounds = run.settings.tries
-    if run.is_paper:
+    open_places = [place for place, draft in enumerate(drafts) if missing_part(generation, draft)]
+    rounds = generation.settings.tries
+    if generation.is_paper:
         rounds += 1  # the published loop makes one round more
     for attempt in range(rounds):
         if not open_places:
             break
         # Every attempt revises the first version, not the result of the attempt before.
-        requests = [revise_request(run, drafts[place], attempt) for place in open_places]
+        requests = [revise_request(generation, drafts[place], attempt) for place in open_places]
         revised = []
-        for place, response in zip(open_places, run.client("revise", requests), strict=True):
-            sentence = _sentence(run, response)
+        for place, response in zip(open_places, generation.client("revise", requests), strict=True):
+            sentence = _sentence(generation, response)
             draft = replace(drafts[place], sentence=sentence, template="", model=response.model, revisions=attempt + 1)
             revised.append(draft)
-        if run.is_paper:
-            revised = convert(run, revised, "convert_revised")
+        if generation.is_paper:
+            revised = convert(generation, revised, "convert_revised")
         still_open = []
         for place, draft in zip(open_places, revised, strict=True):
-            if missing_part(run, draft):
+            if missing_part(generation, draft):
                 still_open.append(place)
             else:
                 results[place] = draft
@@ -309,21 +311,21 @@ def revise(run: UnstereoRun, drafts: Sequence[Draft]) -> list[Draft]:
     return results
 
 
-def missing_part(run: UnstereoRun, draft: Draft) -> str:
+def missing_part(generation: UnstereoGeneration, draft: Draft) -> str:
     """Why a draft needs a revision, or an empty text."""
     if not contains_phrase(draft.sentence, draft.word):
         return "lacks the seed word"
     # The published code finds the pronoun by its slot in the template, this project in the sentence itself.
-    if run.is_paper:
+    if generation.is_paper:
         pronoun = "{" in draft.template
     else:
         pronoun = has_pronoun(draft.gender, draft.sentence)
     return "" if pronoun else "lacks the pronoun"
 
 
-def _sentence(run: UnstereoRun, response: ChatResponse) -> str:
+def _sentence(generation: UnstereoGeneration, response: ChatResponse) -> str:
     """The sentence of a response; empty if it is not a sentence (not checked in the published code)."""
-    if run.is_paper:
+    if generation.is_paper:
         return response.text
     sentence = single_sentence(response)
     if sentence_fault(sentence):
@@ -331,17 +333,17 @@ def _sentence(run: UnstereoRun, response: ChatResponse) -> str:
     return sentence
 
 
-def revise_request(run: UnstereoRun, draft: Draft, attempt: int) -> ChatRequest:
+def revise_request(generation: UnstereoGeneration, draft: Draft, attempt: int) -> ChatRequest:
     """The request for a revision; the attempts, from 0, take the prompts in turn."""
-    templates = run.templates["revise"]
+    templates = generation.templates["revise"]
     forms = FORMS
-    if run.is_paper:
+    if generation.is_paper:
         forms = PUBLISHED_FORMS
-    return run.request(
+    return generation.request(
         templates[attempt % len(templates)],
         f"{PRONOUNS[draft.gender].nominative.capitalize()} saw {draft.word}.",
-        words=run.settings.length + 10,
-        temperature=run.settings.temperature,
+        words=generation.settings.length + 10,
+        temperature=generation.settings.temperature,
         seed=attempt,
         sentence=draft.sentence,
         word=draft.word,
@@ -352,7 +354,7 @@ def revise_request(run: UnstereoRun, draft: Draft, attempt: int) -> ChatRequest:
 # Converting
 
 
-def convert(run: UnstereoRun, drafts: Sequence[Draft], prompt: str) -> list[Draft]:
+def convert(generation: UnstereoGeneration, drafts: Sequence[Draft], prompt: str) -> list[Draft]:
     """The drafts with templates.
 
     The model first rewrites *she* and *they* sentences with *he*: *her* can mean *his* or *him*, so slots cannot
@@ -360,13 +362,13 @@ def convert(run: UnstereoRun, drafts: Sequence[Draft], prompt: str) -> list[Draf
     """
     # Sentences with he need no request: every form of he has one slot, or is decided by what follows.
     others = [place for place, draft in enumerate(drafts) if draft.gender != "male" and draft.sentence]
-    responses = run.client("convert", [convert_request(run, drafts[place], prompt) for place in others])
+    responses = generation.client("convert", [convert_request(generation, drafts[place], prompt) for place in others])
     with_he = [draft.sentence for draft in drafts]
     for place, response in zip(others, responses, strict=True):
-        with_he[place] = _sentence(run, response)
+        with_he[place] = _sentence(generation, response)
     converted = []
     for draft, sentence in zip(drafts, with_he, strict=True):
-        if run.is_paper:
+        if generation.is_paper:
             template = to_template_published(sentence)
         else:
             template = to_template(sentence)
@@ -374,9 +376,9 @@ def convert(run: UnstereoRun, drafts: Sequence[Draft], prompt: str) -> list[Draf
     return converted
 
 
-def convert_request(run: UnstereoRun, draft: Draft, prompt: str) -> ChatRequest:
+def convert_request(generation: UnstereoGeneration, draft: Draft, prompt: str) -> ChatRequest:
     """The request to rewrite a sentence with *he*; ``prompt`` names the template of the prompt."""
-    if not run.is_paper:
+    if not generation.is_paper:
         forms = FORMS[draft.gender]
     elif prompt == "convert_revised":
         forms = PUBLISHED_FORMS[draft.gender]
@@ -385,22 +387,24 @@ def convert_request(run: UnstereoRun, draft: Draft, prompt: str) -> ChatRequest:
         forms = "she/her/her"
     example = re.sub(r"^(?:She|They)\b", "He", draft.sentence)
     longest = count_words(draft.sentence) + 10
-    return run.request(run.templates[prompt], example, words=longest, forms=forms, sentence=draft.sentence)
+    return generation.request(
+        generation.templates[prompt], example, words=longest, forms=forms, sentence=draft.sentence
+    )
 
 
 # Judging
 
 
-def judge(run: UnstereoRun, drafts: Sequence[Draft]) -> list[Draft]:
+def judge(generation: UnstereoGeneration, drafts: Sequence[Draft]) -> list[Draft]:
     """The drafts with ``natural``: whether the current template, filled with each pronoun, was judged likely."""
-    versions = [versions_of(run, draft) for draft in drafts]
+    versions = [versions_of(generation, draft) for draft in drafts]
     # Versions that several drafts share are asked once.
     sentences = list(dict.fromkeys(sentence for filled in versions for sentence in filled))
-    responses = run.client("judge", [judge_request(run, sentence) for sentence in sentences])
+    responses = generation.client("judge", [judge_request(generation, sentence) for sentence in sentences])
     likely = set()
     for sentence, response in zip(sentences, responses, strict=True):
         # The published code compares the response as it is, so "Likely." is no verdict there.
-        verdict = response.text if run.is_paper else parse_verdict(response)
+        verdict = response.text if generation.is_paper else parse_verdict(response)
         if verdict == "likely":
             likely.add(sentence)
     judged = []
@@ -409,19 +413,19 @@ def judge(run: UnstereoRun, drafts: Sequence[Draft]) -> list[Draft]:
     return judged
 
 
-def judge_request(run: UnstereoRun, sentence: str) -> ChatRequest:
+def judge_request(generation: UnstereoGeneration, sentence: str) -> ChatRequest:
     """The request for a verdict on a sentence."""
-    return run.request(run.templates["judge"], "likely", words=1, sentence=sentence)
+    return generation.request(generation.templates["judge"], "likely", words=1, sentence=sentence)
 
 
-def versions_of(run: UnstereoRun, draft: Draft) -> list[str]:
+def versions_of(generation: UnstereoGeneration, draft: Draft) -> list[str]:
     """The template filled with each pronoun; empty without a template."""
     if not draft.template:
         return []
-    if run.is_paper:
+    if generation.is_paper:
         return [fill_published(draft.template, "male"), fill_published(draft.template, "female")]
     versions = [fill(draft.template, "male"), fill(draft.template, "female")]
-    if run.settings.they:
+    if generation.settings.they:
         # A template whose verb has no plural in the list of verbs has no version with they.
         they = fill_they(draft.template)
         if they:
@@ -446,36 +450,42 @@ def parse_verdict(response: ChatResponse) -> str:
 # Rules
 
 
-def clean(run: UnstereoRun, words: Sequence[str], genders: Sequence[Gender], table: DeltaTable | None) -> list[Draft]:
+def clean(
+    generation: UnstereoGeneration, words: Sequence[str], genders: Sequence[Gender], table: DeltaTable | None
+) -> list[Draft]:
     """The kept drafts by this project's rules. Filters without requests come first; the judged sentence is kept."""
-    drafts = _filter(run, "write", write(run, words, genders), lambda draft: sentence_fault(draft.sentence))
-    drafts = _filter(run, "revise", revise(run, drafts), lambda draft: missing_part(run, draft))
-    drafts = _filter(run, "convert", convert(run, drafts, "convert"), _conversion_fault)
+    drafts = _filter(
+        generation, "write", write(generation, words, genders), lambda draft: sentence_fault(draft.sentence)
+    )
+    drafts = _filter(generation, "revise", revise(generation, drafts), lambda draft: missing_part(generation, draft))
+    drafts = _filter(generation, "convert", convert(generation, drafts, "convert"), _conversion_fault)
     # Repeats are counted among sentences of good form alone, so that a broken one takes no place.
-    drafts = _filter(run, "form", drafts, lambda draft: flaw(draft.template) or _length_fault(run, draft))
-    drafts = _filter(run, "repeats", drafts, repeat_fault(drafts))
-    drafts = _filter(run, "pmi", drafts, lambda draft: _pmi_fault(run, draft, table))
-    return _filter(run, "judge", judge(run, drafts), _verdict_fault)
+    drafts = _filter(generation, "form", drafts, lambda draft: flaw(draft.template) or _length_fault(generation, draft))
+    drafts = _filter(generation, "repeats", drafts, repeat_fault(drafts))
+    drafts = _filter(generation, "pmi", drafts, lambda draft: _pmi_fault(generation, draft, table))
+    return _filter(generation, "judge", judge(generation, drafts), _verdict_fault)
 
 
-def paper_first(run: UnstereoRun, words: Sequence[str], genders: Sequence[Gender]) -> list[Draft]:
+def paper_first(generation: UnstereoGeneration, words: Sequence[str], genders: Sequence[Gender]) -> list[Draft]:
     """The first versions, with templates and verdicts; the published code judges these."""
-    return judge(run, convert(run, write(run, words, genders), "convert"))
+    return judge(generation, convert(generation, write(generation, words, genders), "convert"))
 
 
-def paper_revised(run: UnstereoRun, drafts: Sequence[Draft]) -> list[Draft]:
+def paper_revised(generation: UnstereoGeneration, drafts: Sequence[Draft]) -> list[Draft]:
     """The drafts with word and pronoun, revised where needed: the rows of the published files."""
-    return _filter(run, "revise", revise(run, drafts), lambda draft: missing_part(run, draft))
+    return _filter(generation, "revise", revise(generation, drafts), lambda draft: missing_part(generation, draft))
 
 
-def paper_kept(run: UnstereoRun, drafts: Sequence[Draft], table: DeltaTable | None) -> list[Draft]:
+def paper_kept(generation: UnstereoGeneration, drafts: Sequence[Draft], table: DeltaTable | None) -> list[Draft]:
     """The drafts that were judged likely and have no word associated with one gender."""
-    drafts = _filter(run, "judge", drafts, _verdict_fault)
-    return _filter(run, "pmi", drafts, lambda draft: _pmi_fault(run, draft, table))
+    drafts = _filter(generation, "judge", drafts, _verdict_fault)
+    return _filter(generation, "pmi", drafts, lambda draft: _pmi_fault(generation, draft, table))
 
 
-def _filter(run: UnstereoRun, stage: str, drafts: Iterable[Draft], fault: Callable[[Draft], str]) -> list[Draft]:
-    return run.log.filter(stage, drafts, fault, lambda draft: draft.template or draft.sentence)
+def _filter(
+    generation: UnstereoGeneration, stage: str, drafts: Iterable[Draft], fault: Callable[[Draft], str]
+) -> list[Draft]:
+    return generation.log.filter(stage, drafts, fault, lambda draft: draft.template or draft.sentence)
 
 
 def repeat_fault(drafts: Sequence[Draft]) -> Callable[[Draft], str]:
@@ -501,28 +511,28 @@ def _conversion_fault(draft: Draft) -> str:
     return ""
 
 
-def _score(run: UnstereoRun, draft: Draft, table: DeltaTable | None) -> SentenceScore | None:
+def _score(generation: UnstereoGeneration, draft: Draft, table: DeltaTable | None) -> SentenceScore | None:
     if table is None:
         return None
     # The published code splits words by nltk's rules, this project by its own.
-    if run.is_paper:
+    if generation.is_paper:
         return max_pmi_diff(draft.template, table, "nltk")
     return max_pmi_diff(draft.template, table, "clean")
 
 
-def _pmi_fault(run: UnstereoRun, draft: Draft, table: DeltaTable | None) -> str:
-    score = _score(run, draft, table)
-    if score is None or within(score.value, run.settings.epsilon):
+def _pmi_fault(generation: UnstereoGeneration, draft: Draft, table: DeltaTable | None) -> str:
+    score = _score(generation, draft, table)
+    if score is None or within(score.value, generation.settings.epsilon):
         return ""
     if score.value is None:
         return "has no word in the table"
     return "has a word associated with one gender"
 
 
-def _length_fault(run: UnstereoRun, draft: Draft) -> str:
-    limit = run.settings.limit
+def _length_fault(generation: UnstereoGeneration, draft: Draft) -> str:
+    limit = generation.settings.limit
     if limit is None:
-        limit = run.settings.length
+        limit = generation.settings.length
     if 0 < limit < count_words(draft.sentence):
         return f"has more than {limit} words"
     return ""
@@ -532,12 +542,12 @@ def _verdict_fault(draft: Draft) -> str:
     return "" if draft.natural else "was not judged likely with every pronoun"
 
 
-def row(run: UnstereoRun, draft: Draft, table: DeltaTable | None, number: int) -> dict[str, Any]:
+def row(generation: UnstereoGeneration, draft: Draft, table: DeltaTable | None, number: int) -> dict[str, Any]:
     """The row of a draft; ``number`` is its place among the rows."""
-    score = _score(run, draft, table)
-    name = f"ours-{run.settings.length}"
+    score = _score(generation, draft, table)
+    name = f"ours-{generation.settings.length}"
     they = None
-    if run.is_paper:
+    if generation.is_paper:
         # The published templates may repeat, so their text cannot name a row.
         row_id = f"{name}-paper-{number:05d}"
         male = fill_published(draft.template, "male")
@@ -546,7 +556,7 @@ def row(run: UnstereoRun, draft: Draft, table: DeltaTable | None, number: int) -
         row_id = content_id(name, draft.template)
         male = fill(draft.template, "male")
         female = fill(draft.template, "female")
-        if run.settings.they:
+        if generation.settings.they:
             they = fill_they(draft.template)
     return {
         "id": row_id,
@@ -555,7 +565,7 @@ def row(run: UnstereoRun, draft: Draft, table: DeltaTable | None, number: int) -
         "sentence_female": female,
         "sentence_they": they,
         "word": draft.word,
-        "length": run.settings.length,
+        "length": generation.settings.length,
         "written_with": PRONOUNS[draft.gender].nominative,
         "reply_id": draft.reply_id,
         "revisions": draft.revisions,
@@ -572,7 +582,7 @@ def sentence_rows(settings: UnstereoSettings, model: str, client: ChatClient, lo
     """The rows of the sentences that pass every stage."""
     table = _delta_table(settings.pmi) if settings.pmi else None
     words = seed_words(settings.words)
-    current = UnstereoRun(settings, model, client, log)
+    current = UnstereoGeneration(settings, model, client, log)
     if current.is_paper:
         # The published code writes with he and she alone, and keeps the verdict on the first version.
         first = paper_first(current, words, ("male", "female"))

@@ -1,6 +1,6 @@
-"""The pipeline of UnStereoEval, with a chat model, or over the recorded run of its authors (``--replay published``).
+"""The pipeline of UnStereoEval, with a chat model, or over the authors' recorded generation (``--replay published``).
 
-The stages are in :mod:`builders.generation.pipelines._unstereo`; here is the replay. The recorded run becomes
+The stages are in :mod:`builders.generation.pipelines._unstereo`; here is the replay. The recorded generation becomes
 responses to the requests of the pipeline. Replies to the prompts that write sentences are recorded, and so are the
 verdicts. Of conversions only the template is recorded, from which the reply is restored up to the case of *he*. Of
 revisions only the published result is recorded: it becomes the response to the first attempt. Such responses have the
@@ -27,7 +27,13 @@ from builders.generation.lists import without_markup
 from builders.generation.output import generation_manifest, stage_lines, write_output
 from builders.generation.pipeline import FilterLog, Pipeline, Rules
 from builders.generation.pipelines import _unstereo
-from builders.generation.pipelines._unstereo import Draft, UnstereoRun, UnstereoSettings, convert_request, write_request
+from builders.generation.pipelines._unstereo import (
+    Draft,
+    UnstereoGeneration,
+    UnstereoSettings,
+    convert_request,
+    write_request,
+)
 from builders.generation.responses import ChatError, ChatResponse, MissingResponse, read_responses, response
 from builders.parsers import read, recorded
 from builders.sources.catalogue import catalogue
@@ -49,7 +55,7 @@ _DATE = "not recorded"
 
 @dataclass(frozen=True, slots=True)
 class RecordedSentence:
-    """A sentence of the recorded run.
+    """A sentence of the recorded generation.
 
     ``template`` has our slots, ``verdicts`` are those on the versions with he and with she, and ``published`` is the
     row of the published file with its template and whether it was judged natural; None where no revision helped.
@@ -62,15 +68,15 @@ class RecordedSentence:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedRun:
-    """The recorded run of one length: its replies, sentences and prompts that convert, in their order."""
+class RecordedGeneration:
+    """The recorded generation of one length: its replies, sentences and prompts that convert, in their order."""
 
     length: int
     replies: Sequence[recorded.Reply]
     sentences: Sequence[RecordedSentence]
     conversions: Sequence[str]
 
-    def part(self, draw: int, pronoun: str) -> RecordedRun:
+    def part(self, draw: int, pronoun: str) -> RecordedGeneration:
         """The replies and sentences of one sample of words and one pronoun."""
 
         def belongs(reply: recorded.Reply) -> bool:
@@ -82,17 +88,17 @@ class RecordedRun:
 
 
 def source_names(length: int) -> tuple[str, ...]:
-    """The names of the sources of :func:`read_run`."""
+    """The names of the sources of :func:`read_record`."""
     return tuple(f"unstereo-development/{kind}-{length}" for kind in ("use", "replies", "verdicts", "conversions"))
 
 
-def read_run(files: Files, length: int) -> RecordedRun:
-    """The recorded run of one length.
+def read_record(files: Files, length: int) -> RecordedGeneration:
+    """The recorded generation of one length.
 
     Raises
     ------
     BuildError
-        When the files are not those of one run.
+        When the files are not those of one generation.
     """
     published, replies, verdicts, conversions = (files[name] for name in source_names(length))
     results = recorded.replies(replies, length)
@@ -120,7 +126,7 @@ def read_run(files: Files, length: int) -> RecordedRun:
     for path in conversions.paths:
         for fields in read.table(path, _CONVERTED):
             prompts.append(fields["prompt"])
-    return RecordedRun(length, results, sentences, prompts)
+    return RecordedGeneration(length, results, sentences, prompts)
 
 
 _SLOT = re.compile(r"(^\W*|[.!?]['\"”’)]*\s+['\"“‘(]*)?\{(\w+)\}")
@@ -144,49 +150,49 @@ def with_he(template: str) -> str:
     return _SLOT.sub(form, template)
 
 
-def responses(run: UnstereoRun, part: RecordedRun) -> Iterator[ChatResponse]:
-    """The responses to the requests of a run over one part of the record, in the order of the stages of a sentence."""
+def responses(generation: UnstereoGeneration, part: RecordedGeneration) -> Iterator[ChatResponse]:
+    """The responses to the requests of a generation over one part of the record, in the order of its stages."""
     for reply in part.replies:
-        yield _response(write_request(run, reply.word, GENDERS[reply.pronoun]), reply.text)
+        yield _response(write_request(generation, reply.word, GENDERS[reply.pronoun]), reply.text)
 
     def as_read(text: str) -> str:
         # The published code takes entries as they are; the requests of profile clean hold them without markup.
-        return text if run.is_paper else without_markup(text)
+        return text if generation.is_paper else without_markup(text)
 
     for sentence in part.sentences:
         reply = sentence.written.reply
         draft = Draft(reply.word, GENDERS[reply.pronoun], as_read(sentence.written.text), MODEL)
-        yield from _versions(run, draft, sentence.template, "convert", sentence.verdicts)
+        yield from _versions(generation, draft, sentence.template, "convert", sentence.verdicts)
         if sentence.published and sentence.published[0].revised:
             row, template, _ = sentence.published
-            yield _response(_unstereo.revise_request(run, draft, 0), row.sentence, restored=True)
+            yield _response(_unstereo.revise_request(generation, draft, 0), row.sentence, restored=True)
             revised = replace(draft, sentence=as_read(row.sentence))
             # Only the published code has a prompt of its own for sentences that were revised.
-            prompt = "convert_revised" if run.is_paper else "convert"
-            yield from _versions(run, revised, template, prompt)
+            prompt = "convert_revised" if generation.is_paper else "convert"
+            yield from _versions(generation, revised, template, prompt)
 
 
 def _versions(
-    run: UnstereoRun, draft: Draft, template: str, prompt: str, verdicts: Sequence[str] = ()
+    generation: UnstereoGeneration, draft: Draft, template: str, prompt: str, verdicts: Sequence[str] = ()
 ) -> Iterator[ChatResponse]:
     """The responses to the conversion of a sentence and to the questions about its versions."""
     sentence = draft.sentence
     if draft.gender != "male":
         sentence = with_he(template)
-        yield _response(convert_request(run, draft, prompt), sentence, restored=True)
+        yield _response(convert_request(generation, draft, prompt), sentence, restored=True)
     if not verdicts:
         return
-    if run.is_paper:
+    if generation.is_paper:
         converted = _unstereo.to_template_published(sentence)
     else:
         converted = _unstereo.to_template(sentence)
         # A sentence without a pronoun is dropped before it is judged.
         if "{" not in converted:
             return
-    filled = _unstereo.versions_of(run, replace(draft, template=converted))
+    filled = _unstereo.versions_of(generation, replace(draft, template=converted))
     # Shorter than the verdicts where there is no template, so that nothing is asked.
     for version, verdict in zip(filled, verdicts, strict=False):
-        yield _response(_unstereo.judge_request(run, version), verdict)
+        yield _response(_unstereo.judge_request(generation, version), verdict)
 
 
 def _response(request: ChatRequest, text: str, *, restored: bool = False) -> ChatResponse:
@@ -278,18 +284,18 @@ class Replay:
     responses: dict[str, ChatResponse] = field(default_factory=dict)
     unanswered: Counter[str] = field(default_factory=Counter)
 
-    def run(self, client: PublishedClient) -> UnstereoRun:
-        """A run with the settings and the log of this replay."""
-        return UnstereoRun(self.settings, MODEL, client, self.log)
+    def generation(self, client: PublishedClient) -> UnstereoGeneration:
+        """A generation with the settings and the log of this replay."""
+        return UnstereoGeneration(self.settings, MODEL, client, self.log)
 
     def rows(self, table: DeltaTable) -> list[dict[str, Any]]:
         """The rows of the kept drafts, each with its reply, the draw of its word, and MaxPMIDiff."""
-        run = self.run(PublishedClient({}))
+        generation = self.generation(PublishedClient({}))
         rows = []
         for number, (draft, reply) in enumerate(self.passed):
-            row = _unstereo.row(run, draft, table, number)
+            row = _unstereo.row(generation, draft, table, number)
             # The record was judged without they, but a row of profile clean has a version with they.
-            row["sentence_they"] = None if run.is_paper else fill_they(draft.template)
+            row["sentence_they"] = None if generation.is_paper else fill_they(draft.template)
             row["reply_id"] = reply.id
             row["draw"] = reply.draw
             row["seed"] = reply.seed
@@ -312,7 +318,7 @@ def replay_published(values: Mapping[str, Any], fetcher: Fetcher, console: Conso
         files = {name: fetcher.get(sources[name]) for name in names}
         out = values["out"] / f"ours-{length}"
         deltas = delta_table(files["unstereo/pmi"])
-        record = read_run(files, length)
+        record = read_record(files, length)
         try:
             result = replay(record, values["profile"], out, values["limit"])
         except OSError as error:
@@ -334,8 +340,8 @@ def replay_published(values: Mapping[str, Any], fetcher: Fetcher, console: Conso
     console.print(f"The rows are in {values['out']}.")
 
 
-def replay(record: RecordedRun, profile: Rules, out: Path, limit: int | None = None) -> Replay:
-    """The pipeline over the recorded run of one length; ``limit`` is that of :class:`UnstereoSettings`.
+def replay(record: RecordedGeneration, profile: Rules, out: Path, limit: int | None = None) -> Replay:
+    """The pipeline over the recorded generation of one length; ``limit`` is that of :class:`UnstereoSettings`.
 
     In profile ``paper`` the responses are written below ``out`` as files of recorded replies, one for each sample of
     words and pronoun, and read from there. The prompts of ``clean`` were never sent, so its responses are not written.
@@ -346,7 +352,7 @@ def replay(record: RecordedRun, profile: Rules, out: Path, limit: int | None = N
     # The published loop makes one attempt more than its setting says, so a setting of 0 is one attempt.
     tries = 0 if profile == "paper" else 1
     result = Replay(UnstereoSettings(words, record.length, profile, tries=tries, they=False, limit=limit))
-    for draw, pronoun in recorded.RUNS:
+    for draw, pronoun in recorded.PARTS:
         _replay_part(record.part(draw, pronoun), pronoun, out / f"replies-{draw}-{pronoun}.jsonl", result)
     if profile == "clean":
         # Each part has its own filter of repeats, so a draft may still repeat one of an earlier sample or pronoun.
@@ -357,10 +363,10 @@ def replay(record: RecordedRun, profile: Rules, out: Path, limit: int | None = N
     return result
 
 
-def _replay_part(part: RecordedRun, pronoun: str, path: Path, result: Replay) -> None:
+def _replay_part(part: RecordedGeneration, pronoun: str, path: Path, result: Replay) -> None:
     """Adds the replay of one sample of words and one pronoun."""
     # What the record says as responses to our requests. Requests that it cannot answer are those of the open stages.
-    answers = {answer.key: answer for answer in responses(result.run(PublishedClient({})), part)}
+    answers = {answer.key: answer for answer in responses(result.generation(PublishedClient({})), part)}
     for key, answer in answers.items():
         # The same prompt was sent for a word of two samples, so a key alone does not name a response.
         result.responses[f"{path.stem} {key}"] = answer
@@ -370,22 +376,22 @@ def _replay_part(part: RecordedRun, pronoun: str, path: Path, result: Replay) ->
         lines = "".join(f"{answer.to_line()}\n" for answer in answers.values())
         put_all(path.parent, {path.name: lines.encode()}, ChatError)
         client = PublishedClient(read_responses(path), frozenset(["revise"]))
-        run = result.run(client)
-        first = _unstereo.paper_first(run, words, (gender,))
-        complete = _unstereo.paper_revised(run, first)
-        accepted = _unstereo.paper_kept(run, complete, None)
+        generation = result.generation(client)
+        first = _unstereo.paper_first(generation, words, (gender,))
+        complete = _unstereo.paper_revised(generation, first)
+        accepted = _unstereo.paper_kept(generation, complete, None)
         result.first += first
         result.complete += complete
         for word in words:
-            result.prompts.append(_prompt(write_request(run, word, gender)))
+            result.prompts.append(_prompt(write_request(generation, word, gender)))
         for draft in first:
             if draft.gender == "female":
-                result.conversions.append(_prompt(convert_request(run, draft, "convert")))
+                result.conversions.append(_prompt(convert_request(generation, draft, "convert")))
     else:
         client = PublishedClient(answers, frozenset(["revise", "convert", "judge"]))
-        run = result.run(client)
-        accepted = _unstereo.clean(run, words, (gender,), None)
-    replies = {write_request(run, reply.word, gender).key: reply for reply in part.replies}
+        generation = result.generation(client)
+        accepted = _unstereo.clean(generation, words, (gender,), None)
+    replies = {write_request(generation, reply.word, gender).key: reply for reply in part.replies}
     for draft in accepted:
         result.passed.append((draft, replies[draft.reply_id]))
     result.unanswered += client.unanswered
@@ -395,7 +401,7 @@ def _prompt(request: ChatRequest) -> str:
     return str(request.body["messages"][0]["content"])
 
 
-def stages(record: RecordedRun, result: Replay, rows: Sequence[Mapping[str, Any]]) -> Iterator[Stage]:
+def stages(record: RecordedGeneration, result: Replay, rows: Sequence[Mapping[str, Any]]) -> Iterator[Stage]:
     """The stages of a replay compared with the published ones; in profile ``clean`` only the sizes."""
     length = record.length
     final = [sentence.published for sentence in record.sentences if sentence.published]
@@ -410,7 +416,7 @@ def stages(record: RecordedRun, result: Replay, rows: Sequence[Mapping[str, Any]
         yield Stage.of_sizes(length, f"|MaxPMIDiff| at most {limit:g}", size, ours)
 
 
-def _paper_stages(record: RecordedRun, result: Replay) -> Iterator[Stage]:
+def _paper_stages(record: RecordedGeneration, result: Replay) -> Iterator[Stage]:
     """The stages before the verdict, whose texts are equal to the published ones if the rules are the same."""
     length = record.length
     texts, templates, incomplete = [], [], []
@@ -430,8 +436,8 @@ def _paper_stages(record: RecordedRun, result: Replay) -> Iterator[Stage]:
             revised.append(template)
         else:
             unrevised.append(template)
-    run = result.run(PublishedClient({}))
-    our_incomplete = [number for number, draft in enumerate(result.first) if _unstereo.missing_part(run, draft)]
+    generation = result.generation(PublishedClient({}))
+    our_incomplete = [number for number, draft in enumerate(result.first) if _unstereo.missing_part(generation, draft)]
     our_unrevised, our_revised = [], []
     for draft in result.complete:
         if draft.revisions:

@@ -105,8 +105,8 @@ class EngineKind:
         Whether the options of a call choose it; one kind suits a call.
     name:
         The name of a run; raises a ``ScoringError`` for options that contradict each other.
-    run:
-        Scores.
+    score:
+        Scores the model of a call.
     remote:
         Whether servers do the work, so that one process is enough.
     folder:
@@ -115,7 +115,7 @@ class EngineKind:
 
     suits: Callable[[Call], bool]
     name: Callable[[Call], str]
-    run: Callable[[Call, Console, Processes], RunResult]
+    score: Callable[[Call, Console, Processes], RunResult]
     remote: bool = False
     folder: Callable[[Call], Sequence[str]] = lambda _: ()
 
@@ -297,7 +297,7 @@ def score(
             store = stack.enter_context(Store(folder / "responses", stored, processes.rank))
             # A server may have got another model since the responses were stored.
             model.recognise(store)
-            result = run.run(model, parts, store, settings, prompt, chat, console, processes, questions)
+            result = run.score(model, parts, store, settings, prompt, chat, console, processes, questions)
             remarks = unsuited + unable + list(result.remarks) + list(model.remarks)
             for line in store.damaged:
                 remarks.append(f"{store.path} line {line} was not as it was written; its question was asked again.")

@@ -310,7 +310,7 @@ def name(call: Call) -> str:
     return call.servers.model_name
 
 
-def run(call: Call, console: Console, _processes: Processes) -> RunResult:
+def score_call(call: Call, console: Console, _processes: Processes) -> RunResult:
     """Asks the API, which records its replies in the folder of the run, or for this call alone."""
     with ExitStack() as stack:
         out = call.settings.out
@@ -332,7 +332,7 @@ def run(call: Call, console: Console, _processes: Processes) -> RunResult:
 ENGINE = EngineKind(
     lambda call: call.sampling.chat_api and not call.in_memory,
     name,
-    run,
+    score_call,
     remote=True,
     folder=lambda call: ("chat-api", call.servers.tokenizer or ""),
 )

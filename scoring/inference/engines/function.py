@@ -73,7 +73,7 @@ def _prompt(request: ChatRequest) -> str:
     return "\n\n".join(message["content"] for message in request.body["messages"])
 
 
-def run(call: Call, console: Console, _processes: Processes) -> RunResult:
+def score_call(call: Call, console: Console, _processes: Processes) -> RunResult:
     """Asks the function, and writes the report where the call has a folder for it.
 
     Raises
@@ -115,4 +115,4 @@ def _as_function(run_report: Report) -> Report:
     return replace(run_report, environment=environment)
 
 
-ENGINE = EngineKind(lambda call: is_function(call.model), lambda call: name_of(call.model), run)
+ENGINE = EngineKind(lambda call: is_function(call.model), lambda call: name_of(call.model), score_call)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scoring.inference.model import Model
 
 
-def run(call: Call, console: Console, processes: Processes) -> RunResult:
+def score_call(call: Call, console: Console, processes: Processes) -> RunResult:
     """Scores the model, and gives it back as it was."""
     check_loaded(call.model, call.tokenizer, call.loading)
 
@@ -125,4 +125,6 @@ def _digest(model: Any) -> str:
     return f"in memory, weights sha256:{digest.hexdigest()[:16]}"
 
 
-ENGINE = EngineKind(lambda call: call.in_memory and not is_function(call.model), lambda call: call.loading.model, run)
+ENGINE = EngineKind(
+    lambda call: call.in_memory and not is_function(call.model), lambda call: call.loading.model, score_call
+)

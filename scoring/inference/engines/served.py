@@ -43,7 +43,7 @@ def name(call: Call) -> str:
     return call.servers.model_name or " ".join(hosts) or "server"
 
 
-def run(call: Call, console: Console, _processes: Processes) -> RunResult:
+def score_call(call: Call, console: Console, _processes: Processes) -> RunResult:
     """Connects to the servers, and scores their model."""
     # Connected only after data and settings were checked.
     return score(name(call), partial(connect_to, call.servers, call.loading.revision), call.settings, console)
@@ -52,7 +52,7 @@ def run(call: Call, console: Console, _processes: Processes) -> RunResult:
 ENGINE = EngineKind(
     lambda call: bool(call.servers.base_url) and not (call.in_memory or call.sampling.chat_api),
     name,
-    run,
+    score_call,
     remote=True,
     folder=lambda call: ("", call.servers.tokenizer or ""),
 )

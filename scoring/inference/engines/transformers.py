@@ -43,7 +43,7 @@ def refuse_mistyped(model: str) -> None:
         raise ScoringError(f"{model!r}{meant} is no bundled model; give a name of the Hub or a folder.")
 
 
-def run(call: Call, console: Console, processes: Processes) -> RunResult:
+def score_call(call: Call, console: Console, processes: Processes) -> RunResult:
     """Loads the model on the device of this process, and scores it."""
     # Each process of a launcher has a GPU of its own.
     loading = replace(call.loading, device=own_device(processes, call.loading.device))
@@ -53,5 +53,5 @@ def run(call: Call, console: Console, processes: Processes) -> RunResult:
 ENGINE = EngineKind(
     lambda call: not (call.in_memory or call.sampling.chat_api or call.servers.base_url),
     name,
-    run,
+    score_call,
 )
