@@ -203,7 +203,8 @@ class Config:
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema of the table."""
-        return pa.schema([*columns("id"), *self.columns, *PROVENANCE])
+        every_column = columns("id") + self.columns + PROVENANCE
+        return pa.schema(every_column)
 
     @property
     def profile(self) -> str:

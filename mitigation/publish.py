@@ -87,11 +87,16 @@ def publication(
         copy = Path(scratch)
         for file in adapter.files:
             shutil.copyfile(folder / file, copy / file)
+        config = prompt = model = None
         if facts.CONFIG in adapter.files:
             config = facts.json_of(copy / facts.CONFIG) | {"base_model_name_or_path": name}
             (copy / facts.CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True), encoding="utf-8")
         renamed = replace(adapter, base=name, files=facts.digests(copy))
         write.write_facts(copy, renamed)
+        if facts.PROMPT in adapter.files:
+            prompt = facts.json_of(copy / facts.PROMPT)
+        if facts.is_whole_model(copy):
+            model = facts.json_of(copy / facts.MODEL)
         recipe, known_citations = recipes.get(adapter.recipe), catalogue().citations
         citations = {key: known_citations[key] for key in recipe.cite}
         citations |= recipe.citations
@@ -101,9 +106,9 @@ def publication(
             licence,
             adapter_card.RecipeFacts(recipe.name, recipe.summary, recipe.source, citations),
             training_data(adapter.data, corpus_licence, corpus_citation),
-            config=facts.json_of(copy / facts.CONFIG) if facts.CONFIG in adapter.files else None,
-            prompt=facts.json_of(copy / facts.PROMPT) if facts.PROMPT in adapter.files else None,
-            model=facts.json_of(copy / facts.MODEL) if facts.is_whole_model(copy) else None,
+            config=config,
+            prompt=prompt,
+            model=model,
             merged=write.MERGED in adapter.measures,
             to_remove=first_bias(renamed),
             titles=titles_of_metrics(),

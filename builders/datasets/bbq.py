@@ -78,11 +78,12 @@ def _values(record: Mapping[str, Any]) -> dict[str, Any]:
             biased.append(place)
     # Any other number of answers that are no person is a ValueError, which the caller reports.
     (unknown,) = {0, 1, 2} - people
+    answers = [record[answer] for answer in _PLACES]
     return {
         "context": record["context"],
         "question": record["question"],
         "input": f"{record['context']}\n\n{record['question']}",
-        "answers": [record[answer] for answer in _PLACES],
+        "answers": answers,
         "label": record["label"],
         "unknown": unknown,
         "biased": biased[0] if len(biased) == 1 else None,

@@ -185,12 +185,14 @@ def _panel(families: Mapping[str, Sequence[ModelRow]], column: Column, axis: Axi
             changes += 1
             significant += point.apart
     are = "is" if significant == 1 else "are"
+    across_marks = [(across(place), axis.text(place)) for place in places]
+    up_marks = [(up(mark), minus(formatted(mark))) for mark in marks]
     return Panel(
         title=column.title,
         note=column.note,
         lines=lines,
-        across=_apart([(across(place), axis.text(place)) for place in places]),
-        up=[(up(mark), minus(formatted(mark))) for mark in marks],
+        across=_apart(across_marks),
+        up=up_marks,
         ideal=None if ideal is None else up(ideal),
         sentence=say("trend.changes", count=f"{significant} of {counted(changes, 'change')}", are=are),
     )

@@ -391,7 +391,8 @@ def fine_tune(
 
 def _encoded(models: Classifiers, examples: Sequence[Example], length: int, classes: int) -> Any:
     """Examples as token ids with their labels; only masked models get token types, which mark the second text."""
-    texts = [list(column) for column in zip(*(texts for texts, _ in examples), strict=True)]
+    texts_of_examples = [texts for texts, _ in examples]
+    texts = [list(column) for column in zip(*texts_of_examples, strict=True)]
     # Causal networks take no segments, which some tokenizers give; None leaves the choice to the tokenizer.
     types = None if models.kind == "masked" else False
     # One text or two: an example has as many as its task.

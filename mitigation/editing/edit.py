@@ -93,7 +93,7 @@ class PairBatch:
             starts.append(len(sentences))
             sentences += side
         self.scored = sum(len(query.at) for query in sentences)
-        self.queries = [*sentences, *alone, *kept.ordinary, *kept.stated.queries]
+        self.queries = sentences + alone + list(kept.ordinary) + list(kept.stated.queries)
         self.prompts: list[Place] = []
         for number, pair in enumerate(self.pairs):
             # The sides begin with the biased sentences, and only these are needed: up to the object both are the same.

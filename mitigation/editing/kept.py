@@ -179,7 +179,8 @@ class OrdinaryText:
         for encoding in tokens.encode(list(texts)):
             ids = encoding.ids[:longest]
             if ids:
-                self.rows.append((*before, *ids, *after))
+                framed = before + list(ids) + after
+                self.rows.append(tuple(framed))
         if not self.rows:
             raise MitigationError("The ordinary text has no line with a token; give other text, or --gamma 0.")
 

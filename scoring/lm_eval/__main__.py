@@ -90,13 +90,18 @@ def _of_benchmark(benchmark: Benchmark) -> dict[str, dict[str, Any]]:
         # A task of the whole benchmark has the name of the group, and is in none.
         if task.group is not None and task.name:
             groups.setdefault(task_name(benchmark.name, task.group), []).append(name)
-    return {name: _task(benchmark, task, metrics) | {"metadata": metadata} for name, task in tasks.items()} | {
-        name: {"group": name, "task": members, "metadata": metadata} for name, members in groups.items()
-    }
+    files: dict[str, dict[str, Any]] = {}
+    for name, task in tasks.items():
+        files[name] = _task(benchmark, task, metrics) | {"metadata": metadata}
+    for name, members in groups.items():
+        files[name] = {"group": name, "task": members, "metadata": metadata}
+    return files
 
 
 def _task(benchmark: Benchmark, task: HarnessTask, metrics: Mapping[str, Metric]) -> dict[str, Any]:
     """A task: an option brings its own leading space, and a whole sentence has no context."""
+    scores = [_metric(metrics[name]) for name in task.metrics]
+    errors = [_error(name) for name in task.metrics]
     return {
         "task": task_name(benchmark.name, task.name),
         "custom_dataset": _Function("utils.rows"),
@@ -109,7 +114,7 @@ def _task(benchmark: Benchmark, task: HarnessTask, metrics: Mapping[str, Metric]
         "target_delimiter": "",
         "num_fewshot": 0,
         "process_results": _Function("utils.results"),
-        "metric_list": [*(_metric(metrics[name]) for name in task.metrics), *map(_error, task.metrics)],
+        "metric_list": scores + errors,
     }
 
 

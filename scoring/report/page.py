@@ -54,7 +54,8 @@ def decisive(table: Table, contrast: Contrast | None, count: int = SHOWN) -> lis
     # Only these rows are read of a table whose texts are in a file.
     chosen = [row for row in order if difference[row]]
     rows = {}
-    for name in (*contrast.numbers, *contrast.sentences, *contrast.about, "prompt", "text"):
+    shown_columns = contrast.numbers + contrast.sentences + contrast.about + ("prompt", "text")
+    for name in shown_columns:
         if name in table:
             rows[name] = at(table, name, chosen)
     examples = []
