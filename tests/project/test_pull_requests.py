@@ -196,7 +196,7 @@ def asked(tmp_path_factory):
         (folder / path).write_bytes(data)
     builders.build("biaske", "bbq", out=built, mirror=mirror(), offline=True)
     source = folder / "inspect_evals" / "repository" / "src"
-    script, out = ROOT / "tests" / "pull_request_tasks.py", folder / "found.json"
+    script, out = ROOT / "tests" / "support" / "pull_request_tasks.py", folder / "found.json"
     with Hub(cache=folder / "cache"):
         pushed = commands.run("builders.push", built, "--org", "org")
         assert pushed.returncode == 0, pushed.stderr
