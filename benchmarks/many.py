@@ -4,7 +4,8 @@
 ``page`` writes the tables of ``docs/many.md`` from it and from ``rows.json``.
 
 ``memory`` scores one network, and then it and copies of it with one command, each command a process of its own.
-``all`` scores the bundled model on all benchmarks, in all ways with ``--ways``. ``families`` scores 20 small
+``all`` scores the bundled model on all benchmarks, in all ways with ``--ways``; with ``--by-chance`` its answers are
+made by chance, which takes the place of the network alone, for millions of questions. ``families`` scores 20 small
 networks of different families with random weights with one command, and then again; two of them cannot be loaded.
 ``hundred`` makes a hundred runs of one, whose answers it changes by chance, and times ``probes compare`` and ``probes
 leaderboard`` of all of them. ``startup`` starts Python and does little. Commands compute on one thread.
@@ -18,9 +19,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -29,6 +31,11 @@ import typer
 from benchmarks.machine import RESULTS, describe, measure
 from cards.common.files import put
 from tools.docs.shown import between
+
+if TYPE_CHECKING:
+    from scoring.inference.engine import Batching
+    from scoring.inference.generation import TokenizedPrompt
+    from scoring.inference.tokens import Query
 
 RESULT = RESULTS / "many.json"
 ROWS = RESULTS / "rows.json"
@@ -115,19 +122,51 @@ def everything(
     data: Data = Path("output"),
     limit: Annotated[int | None, typer.Option(help="Rows of each split; by default all.")] = None,
     ways: Annotated[bool, typer.Option(help="In all ways and wordings.")] = False,
+    by_chance: Annotated[bool, typer.Option(help="Answers are made by chance.")] = False,
 ) -> None:
     """All benchmarks with the bundled causal model."""
     more = ["--limit", str(limit)] if limit else []
     if ways:
         more += ["--ways", "likelihood,choice,text,two_turns", "--wordings", "all"]
+    title = "all, all ways and wordings" if ways else "all"
     with tempfile.TemporaryDirectory() as name:
         run = Path(name) / "run"
-        found: dict[str, Any] = measure(score(["tiny-causal"], run, data, *more))
+        command = score(["tiny-causal"], run, data, *more)
+        if by_chance:
+            # The same command line, in a process whose engine has no network.
+            command[1:3] = ["-m", "benchmarks.many", "command-by-chance"]
+            title += ", answers by chance"
+        found: dict[str, Any] = measure(command)
         tables = sorted((run / "examples").glob("*.parquet"))
         found["limit"] = limit
         found["benchmarks"] = len(tables)
         found["rows"] = sum(pq.ParquetFile(table).metadata.num_rows for table in tables)
-    kept("all, all ways and wordings" if ways else "all", found)
+    kept(title, found)
+
+
+@app.command("command-by-chance", hidden=True, context_settings={"ignore_unknown_options": True})
+def command_by_chance(words: list[str]) -> None:
+    """The command ``probes`` with answers that are made by chance in the place of those of the network."""
+    from probes import app as program
+    from scoring.inference.batching import Ints
+    from scoring.inference.engine import Continued, Scored
+    from scoring.inference.model import Model
+
+    draw = np.random.default_rng(0)
+    texts = ("She is a nurse and likes her work.", "He is a man of few words.", "I do not know.", "A", "B")
+
+    def scored(_model: Model, queries: Sequence[Query], _batching: Batching) -> Iterator[Scored]:
+        count = sum(len(query.at) for query in queries)
+        answers: Ints = np.arange(count)
+        yield Scored(answers, -draw.exponential(4, count))
+
+    def continued(_model: Model, prompts: Sequence[TokenizedPrompt], *_: Any) -> Iterator[Continued]:
+        for prompt in prompts:
+            yield Continued(prompt, texts[draw.integers(len(texts))])
+
+    Model.score = scored  # type: ignore[method-assign, assignment]
+    Model.generate = continued  # type: ignore[method-assign, assignment]
+    program(words)
 
 
 @app.command()
