@@ -45,6 +45,9 @@ FAMILIES = {
     "masked": "bert distilbert electra albert".split(),
 }
 RUNS = 100
+#: The note of a measurement whose seconds of the clock say something, and of one whose seconds do not.
+ALONE = "no other work beside"
+BESIDE = "with other work beside"
 Data = Annotated[Path, typer.Option(help="Folder of built data sets.")]
 app = typer.Typer(add_completion=False)
 
@@ -55,10 +58,10 @@ def one_thread() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
 
 
-def kept(name: str, found: dict[str, Any]) -> None:
+def kept(name: str, found: dict[str, Any], note: str = BESIDE) -> None:
     """Writes a measurement beside the others."""
     known = json.loads(RESULT.read_text()) if RESULT.is_file() else {}
-    known[name] = found | {"machine": describe("torch", "transformers"), "note": "with other work beside"}
+    known[name] = found | {"machine": describe("torch", "transformers"), "note": note}
     RESULT.write_text(json.dumps(known, indent=1) + "\n")
     print(json.dumps(known[name], indent=1))
 
@@ -224,6 +227,7 @@ def hundred(
     data: Data = Path("output"),
     limit: Annotated[int | None, typer.Option(help="Rows of each split; by default all.")] = None,
     folder: Annotated[Path | None, typer.Option(help="A folder for the runs, which stay and are used again.")] = None,
+    alone: Annotated[bool, typer.Option(help="Nothing else runs on the machine.")] = False,
 ) -> None:
     """``probes compare`` and ``probes leaderboard`` of a hundred runs."""
     found: dict[str, Any] = {}
@@ -240,7 +244,7 @@ def hundred(
         found["compare"] = measure([*program, "compare", *runs, "--out", str(Path(name) / "compared")])
         found["leaderboard"] = measure([*program, "leaderboard", *runs, "--out", str(board)])
         found["leaderboard"]["page_mb"] = round(board.stat().st_size / 1e6, 2)
-    kept("hundred", found)
+    kept("hundred", found, ALONE if alone else BESIDE)
 
 
 def _made_runs(folder: Path, data: Path, limit: int | None) -> list[str]:
@@ -324,6 +328,10 @@ def tables(many: dict[str, Any], rows: dict[str, Any]) -> str:
             lines.append(f"| `{command}` | {seconds} | |")
     more = [many["memory"][f"peak of {count} above one, %"] for count in (2, 3)]
     lines += ["", f"Two and three equal networks need {more[0]} and {more[1]} % more memory than one."]
+    alone = many.get("hundred", {})
+    if alone.get("note") == ALONE:
+        clock = [f"{alone[command]['wall_s']:.0f} s for `probes {command}`" for command in ("compare", "leaderboard")]
+        lines += ["", f"On a machine without other work the clock shows {' and '.join(clock)} of {alone['runs']} runs."]
     printed = many["families"]
     lines += ["", f"The sweep of {printed['models']} networks prints:", ""]
     lines += ["```", *printed["first"]["printed"], "```", "", "The same command, given again:", ""]
