@@ -4,7 +4,8 @@
 ``page`` writes the tables of ``docs/many.md`` from it and from ``rows.json``.
 
 ``memory`` scores one network, and then it and copies of it with one command, each command a process of its own.
-``all`` scores the bundled model on all benchmarks, in all ways with ``--ways``. ``families`` scores 20 small
+``all`` scores the bundled model on all benchmarks, in all ways with ``--ways``; with ``--by-chance`` its answers are
+made by chance, which takes the place of the network alone, for millions of questions. ``families`` scores 20 small
 networks of different families with random weights with one command, and then again; two of them cannot be loaded.
 ``hundred`` makes a hundred runs of one, whose answers it changes by chance, and times ``probes compare`` and ``probes
 leaderboard`` of all of them. ``startup`` starts Python and does little. Commands compute on one thread.
@@ -18,9 +19,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -30,6 +32,11 @@ from benchmarks.machine import RESULTS, describe, measure
 from cards.common.files import put
 from tools.docs.shown import between
 
+if TYPE_CHECKING:
+    from scoring.inference.engine import Batching
+    from scoring.inference.generation import TokenizedPrompt
+    from scoring.inference.tokens import Query
+
 RESULT = RESULTS / "many.json"
 ROWS = RESULTS / "rows.json"
 PAGE = Path(__file__).parents[1] / "docs" / "many.md"
@@ -38,6 +45,9 @@ FAMILIES = {
     "masked": "bert distilbert electra albert".split(),
 }
 RUNS = 100
+#: The note of a measurement whose seconds of the clock say something, and of one whose seconds do not.
+ALONE = "no other work beside"
+BESIDE = "with other work beside"
 Data = Annotated[Path, typer.Option(help="Folder of built data sets.")]
 app = typer.Typer(add_completion=False)
 
@@ -48,10 +58,10 @@ def one_thread() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
 
 
-def kept(name: str, found: dict[str, Any]) -> None:
+def kept(name: str, found: dict[str, Any], note: str = BESIDE) -> None:
     """Writes a measurement beside the others."""
     known = json.loads(RESULT.read_text()) if RESULT.is_file() else {}
-    known[name] = found | {"machine": describe("torch", "transformers"), "note": "with other work beside"}
+    known[name] = found | {"machine": describe("torch", "transformers"), "note": note}
     RESULT.write_text(json.dumps(known, indent=1) + "\n")
     print(json.dumps(known[name], indent=1))
 
@@ -115,19 +125,51 @@ def everything(
     data: Data = Path("output"),
     limit: Annotated[int | None, typer.Option(help="Rows of each split; by default all.")] = None,
     ways: Annotated[bool, typer.Option(help="In all ways and wordings.")] = False,
+    by_chance: Annotated[bool, typer.Option(help="Answers are made by chance.")] = False,
 ) -> None:
     """All benchmarks with the bundled causal model."""
     more = ["--limit", str(limit)] if limit else []
     if ways:
         more += ["--ways", "likelihood,choice,text,two_turns", "--wordings", "all"]
+    title = "all, all ways and wordings" if ways else "all"
     with tempfile.TemporaryDirectory() as name:
         run = Path(name) / "run"
-        found: dict[str, Any] = measure(score(["tiny-causal"], run, data, *more))
+        command = score(["tiny-causal"], run, data, *more)
+        if by_chance:
+            # The same command line, in a process whose engine has no network.
+            command[1:3] = ["-m", "benchmarks.many", "command-by-chance"]
+            title += ", answers by chance"
+        found: dict[str, Any] = measure(command)
         tables = sorted((run / "examples").glob("*.parquet"))
         found["limit"] = limit
         found["benchmarks"] = len(tables)
         found["rows"] = sum(pq.ParquetFile(table).metadata.num_rows for table in tables)
-    kept("all, all ways and wordings" if ways else "all", found)
+    kept(title, found)
+
+
+@app.command("command-by-chance", hidden=True, context_settings={"ignore_unknown_options": True})
+def command_by_chance(words: list[str]) -> None:
+    """The command ``probes`` with answers that are made by chance in the place of those of the network."""
+    from probes import app as program
+    from scoring.inference.batching import Ints
+    from scoring.inference.engine import Continued, Scored
+    from scoring.inference.model import Model
+
+    draw = np.random.default_rng(0)
+    texts = ("She is a nurse and likes her work.", "He is a man of few words.", "I do not know.", "A", "B")
+
+    def scored(_model: Model, queries: Sequence[Query], _batching: Batching) -> Iterator[Scored]:
+        count = sum(len(query.at) for query in queries)
+        answers: Ints = np.arange(count)
+        yield Scored(answers, -draw.exponential(4, count))
+
+    def continued(_model: Model, prompts: Sequence[TokenizedPrompt], *_: Any) -> Iterator[Continued]:
+        for prompt in prompts:
+            yield Continued(prompt, texts[draw.integers(len(texts))])
+
+    Model.score = scored  # type: ignore[method-assign, assignment]
+    Model.generate = continued  # type: ignore[method-assign, assignment]
+    program(words)
 
 
 @app.command()
@@ -185,6 +227,7 @@ def hundred(
     data: Data = Path("output"),
     limit: Annotated[int | None, typer.Option(help="Rows of each split; by default all.")] = None,
     folder: Annotated[Path | None, typer.Option(help="A folder for the runs, which stay and are used again.")] = None,
+    alone: Annotated[bool, typer.Option(help="Nothing else runs on the machine.")] = False,
 ) -> None:
     """``probes compare`` and ``probes leaderboard`` of a hundred runs."""
     found: dict[str, Any] = {}
@@ -201,7 +244,7 @@ def hundred(
         found["compare"] = measure([*program, "compare", *runs, "--out", str(Path(name) / "compared")])
         found["leaderboard"] = measure([*program, "leaderboard", *runs, "--out", str(board)])
         found["leaderboard"]["page_mb"] = round(board.stat().st_size / 1e6, 2)
-    kept("hundred", found)
+    kept("hundred", found, ALONE if alone else BESIDE)
 
 
 def _made_runs(folder: Path, data: Path, limit: int | None) -> list[str]:
@@ -285,6 +328,10 @@ def tables(many: dict[str, Any], rows: dict[str, Any]) -> str:
             lines.append(f"| `{command}` | {seconds} | |")
     more = [many["memory"][f"peak of {count} above one, %"] for count in (2, 3)]
     lines += ["", f"Two and three equal networks need {more[0]} and {more[1]} % more memory than one."]
+    alone = many.get("hundred", {})
+    if alone.get("note") == ALONE:
+        clock = [f"{alone[command]['wall_s']:.0f} s for `probes {command}`" for command in ("compare", "leaderboard")]
+        lines += ["", f"On a machine without other work the clock shows {' and '.join(clock)} of {alone['runs']} runs."]
     printed = many["families"]
     lines += ["", f"The sweep of {printed['models']} networks prints:", ""]
     lines += ["```", *printed["first"]["printed"], "```", "", "The same command, given again:", ""]

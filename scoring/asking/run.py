@@ -13,7 +13,7 @@ from rich.console import Console
 from cards.common.answer_key import shown_key
 from cards.common.memory import give_back
 from cards.results import NAMED_REVISION, PARAMETERS
-from scoring.asking import answering, language
+from scoring.asking import answering, language, ways
 from scoring.asking.answering import Question
 from scoring.asking.result import RunResult
 from scoring.inference.chat import Chat
@@ -423,6 +423,12 @@ def able(parts: Sequence[Part], engine: Engine, profile: str, *, named: bool) ->
         if not lacking:
             return ""
         needs = f"The benchmark {part.benchmark.name} needs {' and '.join(lacking)}"
+        if ways.TURNS in lacking:
+            return f"{needs}, which only --chat-api has"
         return f"{needs}, which the engine of this run ({engine.revision}) does not have"
 
-    return without(parts, reason, "score the model with the transformers engine", "; it is left out.", named=named)
+    advice = "score the model with the transformers engine"
+    # No engine of networks keeps the turns of a chat: only a chat API does.
+    if any(ways.TURNS in part.benchmark.needs(profile, answering.facts(engine)) for part in parts):
+        advice = "score a chat model with --chat-api"
+    return without(parts, reason, advice, "; it is left out.", named=named)

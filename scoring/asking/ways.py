@@ -41,6 +41,8 @@ from scoring.metrics.occugender import refused, unclear
 from scoring.metrics.sums import pearson, percentage, products
 from scoring.types import Benchmark, BenchmarkContext, Floats, Group, Metric, Option, Request, Response, Row, Table
 
+#: What only a chat API has: an answer of the model between two questions.
+TURNS = "turns of a chat"
 WAYS = ("likelihood", "choice", "text", "two_turns")
 #: The question of a choice, in two wordings.
 WORDINGS = (
@@ -50,7 +52,7 @@ WORDINGS = (
 #: The fewest items of a group whose agreement is reported. With four, the jackknife values can all be the same.
 FEWEST = 10
 #: What an engine must be able to do for a way. Only a chat API has turns, and it is not asked for its capabilities.
-_NEEDS = {"choice": ("logprobs",), "text": ("generation",), "two_turns": ("turns of a chat",)}
+_NEEDS = {"choice": ("logprobs",), "text": ("generation",), "two_turns": (TURNS,)}
 #: The columns of the choice with each wording alone.
 HALVES = ("choice_1", "choice_2")
 #: Pairs of columns of the table of agreements: two ways, or the two wordings or halves of the samples of a way.
