@@ -6,7 +6,7 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
 from inspect import Parameter
 from operator import ge, gt, le, lt
 from pathlib import Path
@@ -128,9 +128,10 @@ class Settings:
         tests = {"above": gt, "least": ge, "below": lt, "most": le}
         for checked in fields(self):
             value, limits = getattr(self, checked.name), checked.metadata
+            _refuse_wrong_type(checked, value)
             for name, test in tests.items():
                 if limits.get(name) is not None and not test(value, limits[name]):
-                    raise MitigationError(f"The setting {checked.name} is {value}; give a value in its range.")
+                    raise MitigationError(f"The setting {checked.name} is {value}; give a value {range_of(limits)}.")
             if limits.get("choices") and value not in limits["choices"]:
                 *others, last = limits["choices"]
                 raise MitigationError(f"The setting {checked.name} is {value!r}; give {', '.join(others)} or {last}.")
@@ -154,6 +155,31 @@ class Settings:
                 digest = hashlib.sha256(_bytes_of(named.name, path)).hexdigest()
                 fingerprints[f"{named.name}:{Path(path).name}"] = digest
         return fingerprints
+
+
+def _refuse_wrong_type(checked: Field[Any], value: Any) -> None:
+    """Refuses a value of another type than the annotation of its setting, where that is a plain type."""
+    annotation = checked.type if isinstance(checked.type, str) else getattr(checked.type, "__name__", "")
+    if annotation not in ("str", "int", "float", "bool"):
+        return
+    given = type(value).__name__
+    # A whole number is a number too.
+    if given != annotation and not (annotation == "float" and given == "int"):
+        raise MitigationError(f"The setting {checked.name} is {value!r}; give a value of type {annotation}.")
+
+
+def range_of(limits: Mapping[str, Any]) -> str:
+    """The range of a setting in words.
+
+    >>> range_of({"above": 0, "most": 1}), range_of({"least": 2})
+    ('above 0 and at most 1', 'of at least 2')
+    """
+    words = {"above": "above", "least": "of at least", "below": "below", "most": "at most"}
+    parts = []
+    for name, text in words.items():
+        if limits.get(name) is not None:
+            parts.append(f"{text} {limits[name]:g}")
+    return " and ".join(parts)
 
 
 def _bytes_of(setting_name: str, path: str) -> bytes:
@@ -231,6 +257,11 @@ class Recipe:
     steps: Callable[[Any, TrainingData], int] | None = None
 
     def __post_init__(self) -> None:
+        if "clean" not in self.profiles or not self.profiles.keys() <= {"clean", "paper"}:
+            raise MitigationError(
+                f"The recipe {self.name} has the profiles {', '.join(self.profiles)}; give clean, and paper if a paper "
+                "has other settings."
+            )
         for settings in self.profiles.values():
             if not isinstance(settings, Settings):
                 raise MitigationError(
@@ -365,8 +396,13 @@ def resolve_settings(recipe: Recipe, profile: str, file: Path | None, options: M
     Raises
     ------
     MitigationError
-        If the file cannot be read, or a setting is unknown, of another type or out of its range.
+        If there is no such profile, the file cannot be read, or a setting is unknown, of another type or out of its
+        range.
     """
+    if profile not in recipe.profiles:
+        raise MitigationError(
+            f"The recipe {recipe.name} has no profile {profile!r}; give --profile {' or '.join(recipe.profiles)}."
+        )
     settings = recipe.profiles[profile]
     # The type of a value is that of its default.
     types = {setting.name: type(getattr(settings, setting.name)) for setting in fields(settings)}

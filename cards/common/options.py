@@ -10,6 +10,7 @@ import inspect
 import os
 import re
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -24,6 +25,7 @@ from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
 from typer.models import ParameterInfo
 
+from cards.common.registry import INCLUDED
 from cards.common.text import did_you_mean, printable, redactor, secrets
 
 T = TypeVar("T")
@@ -64,15 +66,46 @@ def ended(
         sentence, status = f"error: {problem}; give a name or a folder that can be read and written.", 1
     except KeyboardInterrupt:
         sentence, status = f"Interrupted; {interrupted}.", 130
-    except (MemoryError, RuntimeError) as error:  # what torch raises is a RuntimeError
-        if not isinstance(error, MemoryError) and not _NO_MEMORY.search(str(error)):
+    except (UsageError, typer.Abort, typer.Exit):
+        raise
+    except Exception as error:
+        # What torch raises where the memory is too little is a RuntimeError.
+        if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _NO_MEMORY.search(str(error))):
+            sentence = _TOO_LITTLE
+        else:
+            sentence = _of_included_file(error)
+        if not sentence:
             raise
-        sentence, status = _TOO_LITTLE, 1
+        status = 1
     else:
         return
     style = "red" if sentence.startswith("error: ") else None
     errors.print(printable(redactor(os.environ)(sentence)), style=style, markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(status) from None
+
+
+def _of_included_file(error: Exception) -> str:
+    """The sentence for an unexpected error of a command with files of the user; empty where there are none.
+
+    Where code of such a file raised it, the sentence has its line. Otherwise the values of the file may have led to
+    it, and the sentence says where it was raised.
+    """
+    files = []
+    for name, module in list(sys.modules.items()):
+        if name.startswith(INCLUDED):
+            files.append(str(module.__file__))
+    if not files:
+        return ""
+    problem = f"{type(error).__name__}: {error}"
+    places = traceback.extract_tb(error.__traceback__)
+    for place in reversed(places):
+        if place.filename in files:
+            return f"error: {place.filename}, line {place.lineno}, raised {problem}; correct the file."
+    last = places[-1]
+    return (
+        f"error: {Path(last.filename).name}, line {last.lineno}, raised {problem}, with {', '.join(files)} included; "
+        "correct what the file gives, or leave it out to see whether it is the cause."
+    )
 
 
 def start(app: typer.Typer, name: str) -> None:

@@ -17,6 +17,8 @@ from typing import Any, Generic, TypeVar
 from cards.common.text import did_you_mean
 
 T = TypeVar("T")
+#: Begins the name of the module that a file of the user becomes, so that a numpy.py takes the place of no module.
+INCLUDED = "included_"
 
 
 @dataclass(eq=False)
@@ -75,8 +77,7 @@ class Registry(Generic[T]):
 
     def execute(self, path: Path) -> ModuleType:
         """Executes a Python file and gives it as a module; a file that cannot be executed raises the error."""
-        # A prefix, so that a file called numpy.py does not take the place of a module.
-        name = f"included_{path.stem}"
+        name = f"{INCLUDED}{path.stem}"
         spec = importlib.util.spec_from_file_location(name, path)
         if not path.is_file() or spec is None or spec.loader is None:
             raise self.error(f"{path} is not a Python file; give a file NAME.py that defines {self.attribute}.")
@@ -98,11 +99,30 @@ class Registry(Generic[T]):
         if not isinstance(value, self.kind):
             wanted = f"{self.kind.__module__}.{self.kind.__qualname__}"
             raise self.error(f"{path} defines no {self.attribute}; set it to a {wanted}.")
+        self._refuse_wrong_types(value, path)
         name: str = getattr(value, "name", path.stem)
         if name in self.own() or self.file(name) not in (None, path.resolve()):
             raise self.error(f"{path} has the name {name!r} of another {self.what}; give it a new name.")
         self.included[name] = value, path.resolve()
         return value
+
+    def _refuse_wrong_types(self, value: Any, path: Path) -> None:
+        """Refuses a field that has to be a text or a function and is none: it would fail much later."""
+        if not is_dataclass(value):
+            return
+        for checked in fields(value):
+            # Annotations are texts in modules that postpone them, and types in others.
+            annotation = checked.type if isinstance(checked.type, str) else getattr(checked.type, "__name__", "")
+            content = getattr(value, checked.name)
+            wanted = ""
+            if annotation == "str" and not isinstance(content, str):
+                wanted = "a text"
+            elif annotation.startswith("Callable[") and "| None" not in annotation and not callable(content):
+                wanted = "a function"
+            if wanted:
+                raise self.error(
+                    f"{path} has a {type(content).__name__} as {checked.name} of its {self.what}; give {wanted}."
+                )
 
     def include(self, path: Path) -> T:
         """Adds the value that a file outside the project defines, for this process; the file is run.

@@ -21,7 +21,7 @@ class DropoutSettings(LanguageSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.hidden != -1 and not 0 <= self.hidden < 1:
-            raise MitigationError(f"The setting hidden is {self.hidden}; give a value in its range.")
+            raise MitigationError(f"The setting hidden is {self.hidden}; give -1, or at least 0 and below 1.")
 
 
 def make(job: Job[DropoutSettings]) -> Adapter:

@@ -258,14 +258,17 @@ def make_adapter(
     replaced in one step, so it has all files of an adapter or does not exist. The caller holds the lock of the folder
     above it.
     """
+    made_before = "An earlier command with the same settings made what follows; the recipe is not run again."
     adapter = _made_before(recipe, settings, model, data, folder)
     if adapter:
+        terminal.show(errors, [made_before])
         return adapter
     folder.parent.mkdir(parents=True, exist_ok=True)
     with scratch_beside(folder, alone=True) as scratch:
         if finished:
             adapter = _made_before(recipe, settings, model, data, finished)
         if finished and adapter:
+            terminal.show(errors, [made_before])
             shutil.copytree(finished, scratch, dirs_exist_ok=True)
         else:
             adapter = apply_recipe(recipe, settings, model, data, scratch, errors)

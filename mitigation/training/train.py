@@ -290,6 +290,8 @@ def fit(
             state.best = {name: weight.detach().clone() for name, weight in trained.items()}
 
     shown = console if accelerator.is_main_process else None
+    if shown and state.step:
+        shown.print(f"Training goes on after step {state.step} of {schedule.steps}.")
     with progress_bar("training", schedule.steps, shown, state.step) as update:
         if not state.curve.held:
             validate()

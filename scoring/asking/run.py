@@ -263,11 +263,22 @@ def estimate(benchmark: Benchmark, profile: str, table: Table, resamples: int = 
 
 
 def cluster_of(benchmark: Benchmark, metric: Metric, table: Table) -> str:
-    """The column that is resampled together for a metric: its own where each example is a cluster of the benchmark."""
+    """The column that is resampled together for a metric: its own where each example is a cluster of the benchmark.
+
+    Raises
+    ------
+    ScoringError
+        If the examples have no such column.
+    """
     # Examples that are clusters of their own may depend on each other for one metric: texts that begin alike do for
     # a share of texts, and not for a probability.
     if benchmark.cluster == "id" and metric.cluster in table:
         return metric.cluster
+    if benchmark.cluster not in table:
+        raise ScoringError(
+            f"The cluster of {benchmark.name} is {benchmark.cluster!r}, which is no column of its examples; give "
+            f"one of {', '.join(table)}."
+        )
     return benchmark.cluster
 
 

@@ -81,6 +81,8 @@ def include(*paths: Path) -> None:
         metrics = getattr(module, "METRICS", {})
         if hasattr(module, "BENCHMARK") or not metrics:
             REGISTRY.add(getattr(module, "BENCHMARK", None), path)
+        if not isinstance(metrics, dict) or not all(isinstance(added, (list, tuple)) for added in metrics.values()):
+            raise ScoringError(f"{path} has METRICS that are no lists by benchmark; give such as {{'gest': [metric]}}.")
         for name, added in metrics.items():
             # What was included before is replaced, so that a file can be included again.
             existing = {metric.name for metric in get(name).metrics("clean")} - _metrics.get(name, {}).keys()

@@ -110,6 +110,21 @@ def test_an_included_recipe_has_a_command_options_numbers_and_a_card(file, tmp_p
             "unexpected keyword argument 'run'); correct the file; the fields of Recipe are name, summary, source, "
             "cite, profiles, make, benchmarks, ",
         ),
+        (
+            "papier.py",
+            RECIPE.replace('"paper": ', '"papier": '),
+            "has the profiles clean, papier; give clean, and paper",
+        ),
+        (
+            "number.py",
+            RECIPE.replace('prompt: str = setting("debias-1"', "prompt: str = setting(1"),
+            "(MitigationError: The setting prompt is 1; give a value of type str.)",
+        ),
+        (
+            "summary.py",
+            RECIPE.replace('summary="A recipe of a test."', "summary=7"),
+            "has a int as summary of its recipe",
+        ),
         ("empty.py", "", "defines no RECIPE; set it to a mitigation.recipe.Recipe."),
         ("recipe.txt", RECIPE, "give a file NAME.py that defines RECIPE."),
     ],
@@ -123,6 +138,24 @@ def test_a_file_without_a_recipe_of_its_own_is_refused(file, tmp_path, name, tex
     assert str(error.value).startswith(f"{path} ")
     assert message in str(error.value)
     assert recipes.names() == names
+
+
+def test_a_mistake_in_the_code_of_a_recipe_ends_the_command_in_a_sentence_with_its_line(file, tmp_path):
+    file.write_text(RECIPE.replace("job.settings.prompt", "job.settings.promt"))
+    options = ("--no-evaluate", "--device", "cpu", "--data", tmp_path, "--out", tmp_path / "out")
+    done = run("--include", file, "polite", "tiny-causal", *options)
+    assert done.exit_code == 1
+    (sentence,) = [line for line in done.output.splitlines() if line.startswith("error: ")]
+    assert f"{file}, line " in sentence
+    assert "promt" in sentence
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_profile_that_a_recipe_has_not_is_refused(file, tmp_path):
+    file.write_text(RECIPE.replace(', "paper": PoliteSettings("debias-2")', ""))
+    done = run("--include", file, "polite", "tiny-causal", "--profile", "paper", "--out", tmp_path / "out")
+    assert done.exit_code == 1
+    assert "has no profile 'paper'; give --profile clean." in done.output
 
 
 def test_the_command_refuses_a_file_that_is_not_there_in_one_sentence(file, tmp_path):

@@ -229,7 +229,17 @@ HARNESS = (ROOT / "scoring" / "lm_eval" / "README.md").read_text("utf-8")
 
 def test_all_that_a_benchmark_needs_is_there():
     """The whole checklist for a new benchmark, printed at once."""
-    assert [line for name in benchmarks.names() for line in checklist(benchmarks.get(name))] == []
+    lacking = [line for name in benchmarks.names() for line in checklist(benchmarks.get(name))]
+    assert not lacking, "\n".join(lacking)
+
+
+#: The titles of the page of a metric, in their order.
+TITLES = ["Formula", "How to read it", "When not to use it", "Source", "Code"]
+
+
+def titles_of(page):
+    """The titles of the second level of a page."""
+    return re.findall(r"^## (.+)$", page.read_text("utf-8"), re.M)
 
 
 def checklist(benchmark):
@@ -255,6 +265,10 @@ def checklist(benchmark):
         if len(found := of_pages.get((name, metric.name), [])) != 1:
             where = " and ".join(found) or "no page"
             yield f"docs/metrics: {where} names {metric.name} of {name}; one page has it in its front matter"
+        for page in found:
+            titles = titles_of(pages.METRIC_PAGES / page)
+            if titles != TITLES:
+                yield f"docs/metrics/{page}: its titles are {', '.join(titles)}; give {', '.join(TITLES)}"
     for pair in of_pages:
         if pair[0] == name and pair[1] not in uses:
             yield f"docs/metrics/{of_pages[pair][0]}: {name} has no metric {pair[1]}"
@@ -277,8 +291,7 @@ def test_the_checklist_names_everything_that_a_new_benchmark_lacks():
 @pytest.mark.parametrize("page", sorted(set(pages.METRIC_PAGES.glob("*.md")) - {pages.METRIC_PAGES / "index.md"}))
 def test_a_page_of_a_metric_has_formula_reading_limits_source_and_code(page):
     text = page.read_text("utf-8")
-    titles = re.findall(r"^## (.+)$", text, re.M)
-    assert titles == ["Formula", "How to read it", "When not to use it", "Source", "Code"]
+    assert titles_of(page) == TITLES
     assert "<!-- metric facts -->" in text
     facts = pages.metric_facts(pages.front_matter(page))
     for names in pages.front_matter(page)["metrics"].values():

@@ -246,12 +246,36 @@ def test_a_limit_takes_a_part_of_its_rows(file, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("line", "instead", "facts"),
+    [
+        ('cluster="word"', 'cluster="rooms"', ("of_cats", "'rooms'", "word")),
+        ("Option(text.format(animal)) for", "text.format(animal) for", ("AttributeError", "of_cats.py")),
+        ('"thing": row["thing"]', '"thing": row["place"]', ("KeyError: 'place'", "of_cats.py, line ")),
+        ("    return [preferred]", "    return preferred", ("TypeError", "of_cats.py")),
+    ],
+)
+def test_what_a_file_gives_wrong_ends_the_command_in_a_sentence_that_names_it(file, tmp_path, line, instead, facts):
+    assert FILE.count(line) == 1
+    file.write_text(FILE.replace(line, instead))
+    options = ("--benchmarks", "of_cats", "--limit", 8, "--resamples", 20, "--device", "cpu")
+    done = command("tiny-causal", "--include", file, *options, "--out", tmp_path / "run")
+    assert done.exit_code == 1
+    assert isinstance(done.exception, SystemExit), done.exception
+    (sentence,) = [line for line in done.output.splitlines() if line.startswith("error: ")]
+    for fact in facts:
+        assert fact in sentence
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         (None, r"nothing\.py.*NAME\.py.*BENCHMARK"),
         ("x = 1", r"BENCHMARK.*scoring\.types\.Benchmark"),
         (METRIC, f"'of_cats'.*{benchmarks.names()[0]}"),
         ("METRICS = {'stereoset': ['ss']}", r"'ss'.*scoring\.types\.Metric"),
+        ("METRICS = {'stereoset': 'ss'}", "METRICS"),
+        (FILE.replace('summary="Prefers the cat or the dog."', "summary=7"), r"\bint\b.*summary"),
+        (FILE.replace("metrics=metrics", "metrics=[]"), r"\blist\b.*metrics"),
         ("1 / 0", "ZeroDivisionError"),
         ("import sys\nsys.exit(0)", r"SystemExit.*\b0\b"),
         (

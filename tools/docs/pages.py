@@ -148,6 +148,13 @@ def metric_list(_: Meta) -> str:
     )
 
 
+def _linked(dataset: str) -> str:
+    """The name of a data set with its page; a benchmark may have rows of its own, which have no page."""
+    if dataset in datasets.names():
+        return f"[{dataset}](../datasets/{dataset}.md)"
+    return dataset
+
+
 def benchmark_list(_: Meta) -> str:
     """The benchmarks with their data, models, clusters and headline metric."""
     return table(
@@ -155,7 +162,7 @@ def benchmark_list(_: Meta) -> str:
         (
             (
                 f"`{name}`",
-                ", ".join(f"[{item}](../datasets/{item}.md)" for item in _data_of(benchmark)),
+                ", ".join(_linked(item) for item in _data_of(benchmark)),
                 ", ".join(benchmark.kinds),
                 f"of one `{benchmark.cluster}`",
                 f"`{benchmark.headline.metric}`" if benchmark.headline else "none",
