@@ -61,7 +61,6 @@ BEFORE = "--delta 0 --trial 0 --gamma 2"
 #: What recipes learn from, in the order of the table, and those that learn from it; a name has options that are no
 #: defaults. ``occupations`` are the taught sentences: as pairs, as a contrast, as text, or as biased text.
 TOLD: Mapping[str, tuple[str, ...]] = {
-    "nothing": ("decoding",),
     "own words": ("prompts", "self_debias"),
     "general text": (
         *("sentence_debias", "sentence_debias --reads sentences", "ablation", "inlp", "leace"),
@@ -86,6 +85,8 @@ TOLD: Mapping[str, tuple[str, ...]] = {
         *("inlp --corpus occupations", "leace --corpus occupations", "task_vector"),
     ),
 }
+#: Recipes without a row: they choose how texts are sampled, and leave the log-probabilities of all columns as they are.
+OF_SAMPLES = ("decoding",)
 #: All recipes in the order in which they are run: what is most asked about first.
 FIRST = (
     *("fast --pairs occupations", "fast --sets winobias --split validation", "sentence_debias", "leace", "ablation"),

@@ -12,7 +12,7 @@ Rare events and few clusters get other intervals than the bootstrap's
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +28,8 @@ from scoring.types import Difference, Estimate, Floats, Group, Metric, ScoringEr
 RESAMPLES = 10_000
 # How many counts are drawn at once (to stay in the processor's cache), and multiplied at once (32 MB).
 _DRAWN, _COUNTED = 1 << 16, 1 << 22
+#: Pairs of a group and a metric whose resamples are in memory together.
+_TOGETHER = 100
 
 #: A metric to compute over a group.
 Item = tuple[Group, Metric]
@@ -193,6 +195,15 @@ def _totals(columns: Floats, resamples: int, seed: int) -> Floats:
     return totals
 
 
+def _parts(items: Sequence[Item]) -> Iterator[slice]:
+    """Slices of items whose resamples are in memory together: those of thousands would take a gigabyte.
+
+    All parts draw the same resamples, because they have the same seed.
+    """
+    for start in range(0, len(items), _TOGETHER):
+        yield slice(start, start + _TOGETHER)
+
+
 #: A standard deviation below this share of the range is rounding.
 _ROUNDING = 1e-12
 
@@ -231,10 +242,11 @@ def measure(
     """
     codes, count = _codes(items, table, clusters)
     sums = added_up(items, table, codes)
-    finals = resampled(items, sums, count, resamples, seed)
     estimates = []
-    for item, metric_sums, values in zip(items, sums, finals, strict=True):
-        estimates.append(_estimate(benchmark, item, metric_sums, values))
+    for part in _parts(items):
+        finals = resampled(items[part], sums[part], count, resamples, seed)
+        for item, metric_sums, values in zip(items[part], sums[part], finals, strict=True):
+            estimates.append(_estimate(benchmark, item, metric_sums, values))
     return estimates
 
 
@@ -263,15 +275,16 @@ def compare(
     _check_same_examples(table_a, table_b)
     sums_a = added_up(items, table_a, codes)
     sums_b = added_up(items, table_b, codes)
-    # The same seed for both runs, so that a resample has the same clusters in both.
-    finals_a = resampled(items, sums_a, count, resamples, seed)
-    finals_b = resampled(items, sums_b, count, resamples, seed)
     ways = [[both] for both in zip(sums_a, sums_b, strict=True)]
     if own_clusters:
         ways = _two_ways(items, table_a, table_b, ways)
     differences = []
-    for item, ways_of_item, values_a, values_b in zip(items, ways, finals_a, finals_b, strict=True):
-        differences.append(_difference(benchmark, item, ways_of_item, values_a, values_b))
+    for part in _parts(items):
+        # The same seed for both runs, so that a resample has the same clusters in both.
+        finals_a = resampled(items[part], sums_a[part], count, resamples, seed)
+        finals_b = resampled(items[part], sums_b[part], count, resamples, seed)
+        for item, ways_of_item, values_a, values_b in zip(items[part], ways[part], finals_a, finals_b, strict=True):
+            differences.append(_difference(benchmark, item, ways_of_item, values_a, values_b))
     return corrected(differences)
 
 

@@ -10,7 +10,9 @@ from benchmarks.planted import page as planted_page
 from benchmarks.planted import planting
 from benchmarks.planted import recipes as planted_recipes
 from benchmarks.planted.occupations import FORMS, NEW, NEW_TEMPLATES, PLANTED, TEMPLATES, kept_pairs, pairs
-from mitigation.recipes import names
+from mitigation.recipes import decoding, names
+from scoring.inference.load_options import BUNDLED, load
+from scoring.inputs.prompts import PROMPTS
 from tests.support.helpers import ROOT
 
 STORED = json.loads(planted_recipes.RESULT.read_text(encoding="utf-8"))
@@ -43,7 +45,7 @@ def test_pairs_whose_gender_has_to_stay_have_the_right_pronoun_first_and_both_ge
 def test_every_recipe_is_told_one_thing_and_runs_on_the_twin_too():
     told = [recipe for some in planted_recipes.TOLD.values() for recipe in some]
     assert len(set(told)) == len(told)
-    assert {recipe.split()[0] for recipe in told} == set(names())
+    assert {recipe.split()[0] for recipe in told} | set(planted_recipes.OF_SAMPLES) == set(names())
     every = list(planted_recipes.runs(2, ["whole"], []))
     for recipe in told:
         places = {(run.place.name, run.seed) for run in every if run.recipe == recipe}
@@ -59,6 +61,15 @@ def bed(tmp_path, monkeypatch):
         monkeypatch.setattr(module, name, {gender: names[:1] for gender, names in jobs.items()})
     monkeypatch.setattr(planting, "PLANTED", {gender: names[:1] for gender, names in PLANTED.items()})
     return planted_recipes.Bed(tmp_path / "work", str(tmp_path), ["It was late."], Console(quiet=True))
+
+
+def test_decoding_has_no_row_because_it_changes_no_log_probability(bed):
+    model = load(BUNDLED["tiny-causal"], device="cpu")
+    plain = planted_recipes.answers(model, bed.questions, PROMPTS["plain"])
+    prompts = [PROMPTS[decoding.BANNED], *decoding.sampled_prompts(decoding.GRIDS)]
+    assert len(prompts) > 10
+    for prompt in prompts:
+        assert planted_recipes.answers(model, bed.questions, prompt) == plain
 
 
 def test_options_in_the_name_of_a_run_are_numbers_where_the_settings_are(bed):

@@ -357,3 +357,23 @@ def test_a_mean_that_is_no_proportion_has_no_intraclass_correlation():
     assert math.isnan(
         estimate(mean("x", lambda t: t["x"], None, 0, 20, "Mean."), table, clusters=np.arange(20) // 2).icc
     )
+
+
+def test_items_in_parts_have_the_intervals_of_all_together(monkeypatch):
+    draws = np.random.default_rng(0)
+    table = {"a": draws.random(60), "b": draws.random(60)}
+    other = {"a": draws.random(60), "b": draws.random(60)}
+    every = Group("all", np.ones(60, bool))
+    half = Group("half", np.arange(60) < 30)
+    items = []
+    for group in (every, half):
+        for name in ("a", "b"):
+            items.append((group, mean(name, lambda t, name=name: t[name], None, 0, 1, "Mean.")))
+    clusters = np.arange(60) // 3
+    found = []
+    for together in (1, 3, 100):
+        monkeypatch.setattr(stats, "_TOGETHER", together)
+        estimates = stats.measure(items, table, clusters, resamples=300)
+        differences = stats.compare(items, table, other, clusters, resamples=300)
+        found.append(([(e.value, e.low, e.high) for e in estimates], [(d.low, d.high, d.p_holm) for d in differences]))
+    assert found[0] == found[1] == found[2]
