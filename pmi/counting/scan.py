@@ -24,17 +24,7 @@ from typing import Any
 import numpy as np
 
 from pmi.counting.characters import CUT, DIGIT, LOWER, PADDING, WORD, class_of, decode, eight, token_end
-from pmi.counting.state import (
-    BOUNDARY,
-    MAX_TOKEN,
-    NO_ROW,
-    NO_WORD,
-    RECORD_END,
-    ROWS_PER_BLOCK,
-    SEVERAL,
-    State,
-    compiled,
-)
+from pmi.counting.state import BOUNDARY, LONGEST, NO_ROW, NO_WORD, RECORD_END, ROWS_PER_BLOCK, SEVERAL, State, compiled
 from pmi.counting.word_table import WordTable, enter, lookup, slot_of
 from pmi.types import Int32Array, IntArray, Uint8Array
 
@@ -116,19 +106,19 @@ def tokenise(
             last = np.int64(classes[data[i - 1]]) if i > start else np.int64(0)
             end, last, whole = token_end(data, i, n, last, classes)
             if not (whole or final):
-                if end - start <= MAX_TOKEN:
+                if end - start <= LONGEST:
                     return start, written, False
                 # The token is too long already: forget it, and skip the rest of it in the next call.
                 state.long_tokens += 1
                 state.skipping = 1
                 state.last_class = last
                 return end, written, False
-            if end - start > MAX_TOKEN:
+            if end - start > LONGEST:
                 state.long_tokens += 1
                 i = max(end, i)
                 continue
         if end > i:
-            if state.entries >= max_entries or state.pool_bytes + MAX_TOKEN + 2 > pool.shape[0]:
+            if state.entries >= max_entries or state.pool_bytes + LONGEST + 2 > pool.shape[0]:
                 return start, written, True
             tokens[written] = lookup(data, start, end, table, state)
             i = end
@@ -171,7 +161,7 @@ def resolve(
         The token to continue at, which is n unless ``words`` was full, and the new m.
     """
     counted, pairs, before = state.words, state.pairs, state.words_before
-    while i < n and m + MAX_TOKEN < words.shape[0]:
+    while i < n and m + LONGEST < words.shape[0]:
         token = tokens[i]
         i += 1
         if token < 0:

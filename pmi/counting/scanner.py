@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from pmi.counting import characters, scan, word_table
 from pmi.counting.counts import PairRows
-from pmi.counting.state import MAX_TOKEN, NO_ROW, NO_WORD, ROWS_PER_BLOCK, SEVERAL, STATE, UNRESOLVED
+from pmi.counting.state import LONGEST, NO_ROW, NO_WORD, ROWS_PER_BLOCK, SEVERAL, STATE, UNRESOLVED
 from pmi.types import Boundary, CorpusTotals, Int32Array, IntArray, TableError, Uint8Array
 from pmi.words import words
 
@@ -93,9 +93,9 @@ class Scanner:
         # The words of tokens that stand for several, see scan.resolve.
         self.several, self.starts = np.zeros(0, np.int32), np.zeros(1, np.int32)
         self.tokens = np.empty(_TOKENS, np.int32)
-        self.words = np.empty(_TOKENS + 2 * MAX_TOKEN + self.window, np.int32)
+        self.words = np.empty(_TOKENS + 2 * LONGEST + self.window, np.int32)
         self.n_carried = 0
-        self.buffer = np.empty(_BYTES + 2 * MAX_TOKEN + characters.PADDING, np.uint8)
+        self.buffer = np.empty(_BYTES + 2 * LONGEST + characters.PADDING, np.uint8)
         self.n_pending = 0
 
     @property
@@ -217,7 +217,7 @@ class Scanner:
     def _grow(self, entries: int, pool: int) -> None:
         """Makes space for so many more entries and bytes of long words, and for one more of each."""
         used, table = int(self.state["entries"]), self.table
-        if int(self.state["pool_bytes"]) + pool + MAX_TOKEN + 2 > len(table.pool):
+        if int(self.state["pool_bytes"]) + pool + LONGEST + 2 > len(table.pool):
             _enlarge(table.pool, len(table.pool) // 2 + pool)
         if used + entries >= len(table.low):
             for array in (table.low, table.high, table.target, self.word_counts):

@@ -14,7 +14,7 @@ State = Any
 #: The byte that ends a record. It never occurs in UTF-8.
 RECORD_END = 0xFF
 #: A token of more bytes is not a word.
-MAX_TOKEN = 1024
+LONGEST = 1024
 #: Pair counts are stored in blocks of this many words.
 ROWS_PER_BLOCK = 4096
 #: The row of a word that co-occurs with no gendered word.
@@ -34,7 +34,7 @@ STATE = np.dtype(
         ("invalid_bytes", np.int64),
         ("documents", np.int64),
         ("long_tokens", np.int64),
-        ("skipping", np.int64),  # 1 while the text is inside a token longer than MAX_TOKEN
+        ("skipping", np.int64),  # 1 while the text is inside a token longer than LONGEST
         ("last_class", np.int64),  # class of the last character before the cut of such a token
         ("words", np.int64),
         ("pairs", np.int64),

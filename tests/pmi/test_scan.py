@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pmi.counting import characters
 from pmi.counting.scanner import Scanner
-from pmi.counting.state import MAX_TOKEN
+from pmi.counting.state import LONGEST
 from pmi.types import TableError
 from pmi.words import words
 from tests.pmi import reference
@@ -112,7 +112,7 @@ def test_a_gendered_word_is_never_a_stop_word():
 
 @pytest.mark.parametrize("size", [1, 7, 1 << 20])
 def test_a_run_too_long_for_a_word_is_skipped_and_counted(size):
-    longest = MAX_TOKEN
+    longest = LONGEST
     text = " ".join(["a" * longest, "b" * (longest + 1), "é" * longest, "c" * longest + "'", "she", "d" * 5000])
     count, pairs, totals = scanned(cut(in_bytes([text]), size), ("she",), (), 10)
     assert count == {"a" * longest: 1, "c" * longest: 1, "she": 1}
@@ -200,4 +200,4 @@ def test_memory_does_not_grow_with_the_length_of_a_line():
     for _ in range(200):
         scanner.feed(line)
     assert sum(v.nbytes for v in vars(scanner).values() if isinstance(v, np.ndarray)) == before
-    assert scanner.n_pending < MAX_TOKEN
+    assert scanner.n_pending < LONGEST

@@ -204,7 +204,7 @@ class UnstereoSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class UnstereoGeneration:
+class Generation:
     """The settings, model, client and log of one generation."""
 
     settings: UnstereoSettings
@@ -235,7 +235,7 @@ class UnstereoGeneration:
 # Writing
 
 
-def write(generation: UnstereoGeneration, words: Sequence[str], genders: Sequence[Gender]) -> list[Draft]:
+def write(generation: Generation, words: Sequence[str], genders: Sequence[Gender]) -> list[Draft]:
     """New sentences for each word and gender, in this order."""
     seeds = [(word, gender) for word in words for gender in genders]
     requests = [(seed, write_request(generation, seed[0], seed[1])) for seed in seeds]
@@ -258,7 +258,7 @@ def write(generation: UnstereoGeneration, words: Sequence[str], genders: Sequenc
     return drafts
 
 
-def write_request(generation: UnstereoGeneration, word: str, gender: Gender) -> ChatRequest:
+def write_request(generation: Generation, word: str, gender: Gender) -> ChatRequest:
     """The request for sentences with a word and a pronoun."""
     settings = generation.settings
     pronoun = PRONOUNS[gender].nominative
@@ -279,7 +279,7 @@ def write_request(generation: UnstereoGeneration, word: str, gender: Gender) -> 
 # Revising
 
 
-def revise(generation: UnstereoGeneration, drafts: Sequence[Draft]) -> list[Draft]:
+def revise(generation: Generation, drafts: Sequence[Draft]) -> list[Draft]:
     """The drafts; those without the word or the pronoun are revised in rounds, by four prompts in turn.
 
     A draft that no revision helps is returned unchanged.
@@ -311,7 +311,7 @@ def revise(generation: UnstereoGeneration, drafts: Sequence[Draft]) -> list[Draf
     return results
 
 
-def missing_part(generation: UnstereoGeneration, draft: Draft) -> str:
+def missing_part(generation: Generation, draft: Draft) -> str:
     """Why a draft needs a revision, or an empty text."""
     if not contains_phrase(draft.sentence, draft.word):
         return "lacks the seed word"
@@ -323,7 +323,7 @@ def missing_part(generation: UnstereoGeneration, draft: Draft) -> str:
     return "" if pronoun else "lacks the pronoun"
 
 
-def _sentence(generation: UnstereoGeneration, response: ChatResponse) -> str:
+def _sentence(generation: Generation, response: ChatResponse) -> str:
     """The sentence of a response; empty if it is not a sentence (not checked in the published code)."""
     if generation.is_paper:
         return response.text
@@ -333,7 +333,7 @@ def _sentence(generation: UnstereoGeneration, response: ChatResponse) -> str:
     return sentence
 
 
-def revise_request(generation: UnstereoGeneration, draft: Draft, attempt: int) -> ChatRequest:
+def revise_request(generation: Generation, draft: Draft, attempt: int) -> ChatRequest:
     """The request for a revision; the attempts, from 0, take the prompts in turn."""
     templates = generation.templates["revise"]
     forms = FORMS
@@ -354,7 +354,7 @@ def revise_request(generation: UnstereoGeneration, draft: Draft, attempt: int) -
 # Converting
 
 
-def convert(generation: UnstereoGeneration, drafts: Sequence[Draft], prompt: str) -> list[Draft]:
+def convert(generation: Generation, drafts: Sequence[Draft], prompt: str) -> list[Draft]:
     """The drafts with templates.
 
     The model first rewrites *she* and *they* sentences with *he*: *her* can mean *his* or *him*, so slots cannot
@@ -376,7 +376,7 @@ def convert(generation: UnstereoGeneration, drafts: Sequence[Draft], prompt: str
     return converted
 
 
-def convert_request(generation: UnstereoGeneration, draft: Draft, prompt: str) -> ChatRequest:
+def convert_request(generation: Generation, draft: Draft, prompt: str) -> ChatRequest:
     """The request to rewrite a sentence with *he*; ``prompt`` names the template of the prompt."""
     if not generation.is_paper:
         forms = FORMS[draft.gender]
@@ -395,7 +395,7 @@ def convert_request(generation: UnstereoGeneration, draft: Draft, prompt: str) -
 # Judging
 
 
-def judge(generation: UnstereoGeneration, drafts: Sequence[Draft]) -> list[Draft]:
+def judge(generation: Generation, drafts: Sequence[Draft]) -> list[Draft]:
     """The drafts with ``natural``: whether the current template, filled with each pronoun, was judged likely."""
     versions = [versions_of(generation, draft) for draft in drafts]
     # Versions that several drafts share are asked once.
@@ -413,12 +413,12 @@ def judge(generation: UnstereoGeneration, drafts: Sequence[Draft]) -> list[Draft
     return judged
 
 
-def judge_request(generation: UnstereoGeneration, sentence: str) -> ChatRequest:
+def judge_request(generation: Generation, sentence: str) -> ChatRequest:
     """The request for a verdict on a sentence."""
     return generation.request(generation.templates["judge"], "likely", words=1, sentence=sentence)
 
 
-def versions_of(generation: UnstereoGeneration, draft: Draft) -> list[str]:
+def versions_of(generation: Generation, draft: Draft) -> list[str]:
     """The template filled with each pronoun; empty without a template."""
     if not draft.template:
         return []
@@ -451,7 +451,7 @@ def parse_verdict(response: ChatResponse) -> str:
 
 
 def clean(
-    generation: UnstereoGeneration, words: Sequence[str], genders: Sequence[Gender], table: DeltaTable | None
+    generation: Generation, words: Sequence[str], genders: Sequence[Gender], table: DeltaTable | None
 ) -> list[Draft]:
     """The kept drafts by this project's rules. Filters without requests come first; the judged sentence is kept."""
     drafts = _filter(
@@ -466,25 +466,23 @@ def clean(
     return _filter(generation, "judge", judge(generation, drafts), _verdict_fault)
 
 
-def paper_first(generation: UnstereoGeneration, words: Sequence[str], genders: Sequence[Gender]) -> list[Draft]:
+def paper_first(generation: Generation, words: Sequence[str], genders: Sequence[Gender]) -> list[Draft]:
     """The first versions, with templates and verdicts; the published code judges these."""
     return judge(generation, convert(generation, write(generation, words, genders), "convert"))
 
 
-def paper_revised(generation: UnstereoGeneration, drafts: Sequence[Draft]) -> list[Draft]:
+def paper_revised(generation: Generation, drafts: Sequence[Draft]) -> list[Draft]:
     """The drafts with word and pronoun, revised where needed: the rows of the published files."""
     return _filter(generation, "revise", revise(generation, drafts), lambda draft: missing_part(generation, draft))
 
 
-def paper_kept(generation: UnstereoGeneration, drafts: Sequence[Draft], table: DeltaTable | None) -> list[Draft]:
+def paper_kept(generation: Generation, drafts: Sequence[Draft], table: DeltaTable | None) -> list[Draft]:
     """The drafts that were judged likely and have no word associated with one gender."""
     drafts = _filter(generation, "judge", drafts, _verdict_fault)
     return _filter(generation, "pmi", drafts, lambda draft: _pmi_fault(generation, draft, table))
 
 
-def _filter(
-    generation: UnstereoGeneration, stage: str, drafts: Iterable[Draft], fault: Callable[[Draft], str]
-) -> list[Draft]:
+def _filter(generation: Generation, stage: str, drafts: Iterable[Draft], fault: Callable[[Draft], str]) -> list[Draft]:
     return generation.log.filter(stage, drafts, fault, lambda draft: draft.template or draft.sentence)
 
 
@@ -511,7 +509,7 @@ def _conversion_fault(draft: Draft) -> str:
     return ""
 
 
-def _score(generation: UnstereoGeneration, draft: Draft, table: DeltaTable | None) -> SentenceScore | None:
+def _score(generation: Generation, draft: Draft, table: DeltaTable | None) -> SentenceScore | None:
     if table is None:
         return None
     # The published code splits words by nltk's rules, this project by its own.
@@ -520,7 +518,7 @@ def _score(generation: UnstereoGeneration, draft: Draft, table: DeltaTable | Non
     return max_pmi_diff(draft.template, table, "clean")
 
 
-def _pmi_fault(generation: UnstereoGeneration, draft: Draft, table: DeltaTable | None) -> str:
+def _pmi_fault(generation: Generation, draft: Draft, table: DeltaTable | None) -> str:
     score = _score(generation, draft, table)
     if score is None or within(score.value, generation.settings.epsilon):
         return ""
@@ -529,7 +527,7 @@ def _pmi_fault(generation: UnstereoGeneration, draft: Draft, table: DeltaTable |
     return "has a word associated with one gender"
 
 
-def _length_fault(generation: UnstereoGeneration, draft: Draft) -> str:
+def _length_fault(generation: Generation, draft: Draft) -> str:
     limit = generation.settings.limit
     if limit is None:
         limit = generation.settings.length
@@ -542,7 +540,7 @@ def _verdict_fault(draft: Draft) -> str:
     return "" if draft.natural else "was not judged likely with every pronoun"
 
 
-def row(generation: UnstereoGeneration, draft: Draft, table: DeltaTable | None, number: int) -> dict[str, Any]:
+def row(generation: Generation, draft: Draft, table: DeltaTable | None, number: int) -> dict[str, Any]:
     """The row of a draft; ``number`` is its place among the rows."""
     score = _score(generation, draft, table)
     name = f"ours-{generation.settings.length}"
@@ -582,7 +580,7 @@ def sentence_rows(settings: UnstereoSettings, model: str, client: ChatClient, lo
     """The rows of the sentences that pass every stage."""
     table = _delta_table(settings.pmi) if settings.pmi else None
     words = seed_words(settings.words)
-    current = UnstereoGeneration(settings, model, client, log)
+    current = Generation(settings, model, client, log)
     if current.is_paper:
         # The published code writes with he and she alone, and keeps the verdict on the first version.
         first = paper_first(current, words, ("male", "female"))

@@ -27,13 +27,7 @@ from builders.generation.lists import without_markup
 from builders.generation.output import generation_manifest, stage_lines, write_output
 from builders.generation.pipeline import FilterLog, Pipeline, Rules
 from builders.generation.pipelines import _unstereo
-from builders.generation.pipelines._unstereo import (
-    Draft,
-    UnstereoGeneration,
-    UnstereoSettings,
-    convert_request,
-    write_request,
-)
+from builders.generation.pipelines._unstereo import Draft, Generation, UnstereoSettings, convert_request, write_request
 from builders.generation.responses import ChatError, ChatResponse, MissingResponse, read_responses, response
 from builders.parsers import read, recorded
 from builders.sources.catalogue import catalogue
@@ -150,7 +144,7 @@ def with_he(template: str) -> str:
     return _SLOT.sub(form, template)
 
 
-def responses(generation: UnstereoGeneration, part: RecordedGeneration) -> Iterator[ChatResponse]:
+def responses(generation: Generation, part: RecordedGeneration) -> Iterator[ChatResponse]:
     """The responses to the requests of a generation over one part of the record, in the order of its stages."""
     for reply in part.replies:
         yield _response(write_request(generation, reply.word, GENDERS[reply.pronoun]), reply.text)
@@ -173,7 +167,7 @@ def responses(generation: UnstereoGeneration, part: RecordedGeneration) -> Itera
 
 
 def _versions(
-    generation: UnstereoGeneration, draft: Draft, template: str, prompt: str, verdicts: Sequence[str] = ()
+    generation: Generation, draft: Draft, template: str, prompt: str, verdicts: Sequence[str] = ()
 ) -> Iterator[ChatResponse]:
     """The responses to the conversion of a sentence and to the questions about its versions."""
     sentence = draft.sentence
@@ -284,9 +278,9 @@ class Replay:
     responses: dict[str, ChatResponse] = field(default_factory=dict)
     unanswered: Counter[str] = field(default_factory=Counter)
 
-    def generation(self, client: PublishedClient) -> UnstereoGeneration:
+    def generation(self, client: PublishedClient) -> Generation:
         """A generation with the settings and the log of this replay."""
-        return UnstereoGeneration(self.settings, MODEL, client, self.log)
+        return Generation(self.settings, MODEL, client, self.log)
 
     def rows(self, table: DeltaTable) -> list[dict[str, Any]]:
         """The rows of the kept drafts, each with its reply, the draw of its word, and MaxPMIDiff."""
