@@ -121,7 +121,7 @@ class Registry(Generic[T]):
                 wanted = "a function"
             if wanted:
                 raise self.error(
-                    f"{path} has a {type(content).__name__} as {checked.name} of its {self.what}; give {wanted}."
+                    f"{path} gives the field {checked.name} of its {self.what} as {type(content).__name__}; give {wanted}."
                 )
 
     def include(self, path: Path) -> T:

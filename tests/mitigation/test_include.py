@@ -123,7 +123,7 @@ def test_an_included_recipe_has_a_command_options_numbers_and_a_card(file, tmp_p
         (
             "summary.py",
             RECIPE.replace('summary="A recipe of a test."', "summary=7"),
-            "has a int as summary of its recipe",
+            "gives the field summary of its recipe as int; give a text.",
         ),
         ("empty.py", "", "defines no RECIPE; set it to a mitigation.recipe.Recipe."),
         ("recipe.txt", RECIPE, "give a file NAME.py that defines RECIPE."),
