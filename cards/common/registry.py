@@ -120,9 +120,8 @@ class Registry(Generic[T]):
             elif annotation.startswith("Callable[") and "| None" not in annotation and not callable(content):
                 wanted = "a function"
             if wanted:
-                raise self.error(
-                    f"{path} gives the field {checked.name} of its {self.what} as {type(content).__name__}; give {wanted}."
-                )
+                kind = type(content).__name__
+                raise self.error(f"{path} gives the field {checked.name} of its {self.what} as {kind}; give {wanted}.")
 
     def include(self, path: Path) -> T:
         """Adds the value that a file outside the project defines, for this process; the file is run.
