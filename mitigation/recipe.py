@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
 from rich.console import Console
 from typer import Option
 
+from cards.common.registry import annotation_of
 from cards.common.text import did_you_mean
 from mitigation.errors import MitigationError
 from mitigation.summaries import DECLARED, SHARED, recipe_of
@@ -159,7 +160,7 @@ class Settings:
 
 def _refuse_wrong_type(checked: Field[Any], value: Any) -> None:
     """Refuses a value of another type than the annotation of its setting, where that is a plain type."""
-    annotation = checked.type if isinstance(checked.type, str) else getattr(checked.type, "__name__", "")
+    annotation = annotation_of(checked)
     if annotation not in ("str", "int", "float", "bool"):
         return
     given = type(value).__name__

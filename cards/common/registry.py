@@ -9,7 +9,7 @@ import importlib.util
 import pkgutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import Field, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, TypeVar
@@ -19,6 +19,13 @@ from cards.common.text import did_you_mean
 T = TypeVar("T")
 #: Begins the name of the module that a file of the user becomes, so that a numpy.py takes the place of no module.
 INCLUDED = "included_"
+
+
+def annotation_of(checked: Field[Any]) -> str:
+    """The annotation of a field as a text; modules that postpone annotations have texts, and others types."""
+    if isinstance(checked.type, str):
+        return checked.type
+    return getattr(checked.type, "__name__", "")
 
 
 @dataclass(eq=False)
@@ -111,8 +118,7 @@ class Registry(Generic[T]):
         if not is_dataclass(value):
             return
         for checked in fields(value):
-            # Annotations are texts in modules that postpone them, and types in others.
-            annotation = checked.type if isinstance(checked.type, str) else getattr(checked.type, "__name__", "")
+            annotation = annotation_of(checked)
             content = getattr(value, checked.name)
             wanted = ""
             if annotation == "str" and not isinstance(content, str):
