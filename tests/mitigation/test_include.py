@@ -1,10 +1,12 @@
 """A recipe in a file outside the project."""
 
+import io
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from mitigation import mitigate, recipes
@@ -182,8 +184,9 @@ class Guide:
         self.times += 1
         return self.recipe.make(job)
 
-    def made(self):
-        options = {"evaluate": False, "device": "cpu", "data": str(self.out.with_name("none")), "console": silent()}
+    def made(self, console=None):
+        options = {"evaluate": False, "device": "cpu", "data": str(self.out.with_name("none"))}
+        options["console"] = console or silent()
         return mitigate("polite", "tiny-causal", out=self.out, words=str(self.words), **options).facts
 
     def instruction(self):
@@ -196,7 +199,9 @@ def test_the_recipe_of_the_guide_makes_nothing_twice_and_makes_it_again_when_its
     first = guide.made()
     assert list(first.data) == ["words:words.txt"]
     assert (guide.times, guide.instruction()) == (1, "Be fair to all.\n")
-    again = guide.made()
+    console = Console(record=True, width=200, file=io.StringIO())
+    again = guide.made(console)
+    assert "the recipe is not run again" in console.export_text()
     assert (again.data, again.files, again.settings) == (first.data, first.files, first.settings)
     assert guide.times == 1, "the same command again makes nothing twice"
     guide.words.write_text("Be kind to all.\n")
