@@ -58,10 +58,10 @@ def one_thread() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
 
 
-def kept(name: str, found: dict[str, Any], note: str = BESIDE) -> None:
+def kept(name: str, measurement: dict[str, Any], note: str = BESIDE) -> None:
     """Writes a measurement beside the others."""
     known = json.loads(RESULT.read_text()) if RESULT.is_file() else {}
-    known[name] = found | {"machine": describe("torch", "transformers"), "note": note}
+    known[name] = measurement | {"machine": describe("torch", "transformers"), "note": note}
     RESULT.write_text(json.dumps(known, indent=1) + "\n")
     print(json.dumps(known[name], indent=1))
 
@@ -84,7 +84,7 @@ def memory(
 
     from scoring.inference.load_options import BUNDLED
 
-    found: dict[str, Any] = {}
+    peaks: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         tokenizer = AutoTokenizer.from_pretrained(BUNDLED["tiny-causal"])
@@ -96,14 +96,14 @@ def memory(
             "num_attention_heads": 12,
         }
         network = LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), max_position_embeddings=256, **sizes))
-        found["weights_mb"] = round(sum(weight.numel() for weight in network.parameters()) * 4 / 1e6)
+        peaks["weights_mb"] = round(sum(weight.numel() for weight in network.parameters()) * 4 / 1e6)
         models = [str(folder / f"model-{number}") for number in range(3)]
         network.save_pretrained(models[0])
         tokenizer.save_pretrained(models[0])
         del network
         for copy in models[1:]:
             shutil.copytree(models[0], copy)
-        given = (
+        options = (
             "--limit",
             str(limit),
             "--benchmarks",
@@ -113,11 +113,11 @@ def memory(
         )
         for count in (1, 2, 3):
             # A folder for all of them, as of a sweep, also where there is one model.
-            found[f"{count} models"] = measure(score(models[:count], folder / f"runs-{count}", data, *given))
+            peaks[f"{count} models"] = measure(score(models[:count], folder / f"runs-{count}", data, *options))
     for count in (2, 3):
-        ratio = found[f"{count} models"]["peak_mb"] / found["1 models"]["peak_mb"]
-        found[f"peak of {count} above one, %"] = round(100 * (ratio - 1), 1)
-    kept("memory", found)
+        ratio = peaks[f"{count} models"]["peak_mb"] / peaks["1 models"]["peak_mb"]
+        peaks[f"peak of {count} above one, %"] = round(100 * (ratio - 1), 1)
+    kept("memory", peaks)
 
 
 @app.command("all")
@@ -139,12 +139,12 @@ def everything(
             # The same command line, in a process whose engine has no network.
             command[1:3] = ["-m", "benchmarks.many", "command-by-chance"]
             title += ", answers by chance"
-        found: dict[str, Any] = measure(command)
+        measurement: dict[str, Any] = measure(command)
         tables = sorted((run / "examples").glob("*.parquet"))
-        found["limit"] = limit
-        found["benchmarks"] = len(tables)
-        found["rows"] = sum(pq.ParquetFile(table).metadata.num_rows for table in tables)
-    kept(title, found)
+        measurement["limit"] = limit
+        measurement["benchmarks"] = len(tables)
+        measurement["rows"] = sum(pq.ParquetFile(table).metadata.num_rows for table in tables)
+    kept(title, measurement)
 
 
 @app.command("command-by-chance", hidden=True, context_settings={"ignore_unknown_options": True})
@@ -175,11 +175,11 @@ def command_by_chance(words: list[str]) -> None:
 @app.command()
 def startup() -> None:
     """Processor seconds of starts that score nothing: the median of five."""
-    found: dict[str, Any] = {}
+    seconds: dict[str, Any] = {}
     commands = {"probes list": ["-m", "probes", "list"], "import scoring": ["-c", "import scoring"]}
     for title, words in commands.items():
-        found[title] = sorted(measure([sys.executable, *words])["cpu_s"] for _ in range(5))[2]
-    kept("startup", found)
+        seconds[title] = sorted(measure([sys.executable, *words])["cpu_s"] for _ in range(5))[2]
+    kept("startup", seconds)
 
 
 @app.command()
@@ -212,14 +212,14 @@ def families(data: Data = Path("output"), limit: Annotated[int, typer.Option(hel
             "stereoset,crows_pairs,gest,pronouns",
         )
         command = score([], Path("runs"), data.absolute(), *asked)
-        found: dict[str, Any] = {"models": len(models)}
+        sweep: dict[str, Any] = {"models": len(models)}
         for turn in ("first", "again"):
             done = subprocess.run(
                 [*command, "--resamples", "200"], cwd=folder, capture_output=True, text=True, check=False
             )
             printed = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-            found[turn] = {"exit_status": done.returncode, "printed": printed}
-    kept("families", found)
+            sweep[turn] = {"exit_status": done.returncode, "printed": printed}
+    kept("families", sweep)
 
 
 @app.command()
@@ -230,21 +230,21 @@ def hundred(
     alone: Annotated[bool, typer.Option(help="Nothing else runs on the machine.")] = False,
 ) -> None:
     """``probes compare`` and ``probes leaderboard`` of a hundred runs."""
-    found: dict[str, Any] = {}
+    measurement: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
         place = folder or Path(name)
         runs = sorted(map(str, place.glob("run-*")))
         if len(runs) < RUNS:
             runs = _made_runs(place, data, limit)
         tables = sorted((Path(runs[0]) / "examples").glob("*.parquet"))
-        found["rows"] = {table.stem: pq.ParquetFile(table).metadata.num_rows for table in tables}
-        found["runs"] = len(runs)
+        measurement["rows"] = {table.stem: pq.ParquetFile(table).metadata.num_rows for table in tables}
+        measurement["runs"] = len(runs)
         board = Path(name) / "leaderboard.html"
         program = [sys.executable, "-m", "probes"]
-        found["compare"] = measure([*program, "compare", *runs, "--out", str(Path(name) / "compared")])
-        found["leaderboard"] = measure([*program, "leaderboard", *runs, "--out", str(board)])
-        found["leaderboard"]["page_mb"] = round(board.stat().st_size / 1e6, 2)
-    kept("hundred", found, ALONE if alone else BESIDE)
+        measurement["compare"] = measure([*program, "compare", *runs, "--out", str(Path(name) / "compared")])
+        measurement["leaderboard"] = measure([*program, "leaderboard", *runs, "--out", str(board)])
+        measurement["leaderboard"]["page_mb"] = round(board.stat().st_size / 1e6, 2)
+    kept("hundred", measurement, ALONE if alone else BESIDE)
 
 
 def _made_runs(folder: Path, data: Path, limit: int | None) -> list[str]:
@@ -305,24 +305,24 @@ def tables(many: dict[str, Any], rows: dict[str, Any]) -> str:
         "3 models": "three equal networks",
     }
     for key, title in titles.items():
-        found = many["memory"][key]
+        cost = many["memory"][key]
         weights = many["memory"]["weights_mb"]
-        lines.append(f"| {title}, {weights} MB of weights | {found['cpu_s']} | {found['peak_mb']} |")
-    for key, found in many.items():
+        lines.append(f"| {title}, {weights} MB of weights | {cost['cpu_s']} | {cost['peak_mb']} |")
+    for key, cost in many.items():
         if key.startswith("all"):
-            some = f", {found['limit']} rows of each split" if found["limit"] else ""
+            some = f", {cost['limit']} rows of each split" if cost["limit"] else ""
             title = key.replace("all", "all benchmarks", 1)
             lines.append(
-                f"| {title}, {found['benchmarks']} tables with {found['rows']:,} rows{some} | {found['cpu_s']} | "
-                f"{found['peak_mb']} |"
+                f"| {title}, {cost['benchmarks']} tables with {cost['rows']:,} rows{some} | {cost['cpu_s']} | "
+                f"{cost['peak_mb']} |"
             )
     for command in ("compare", "leaderboard"):
         if "hundred" not in many:
             continue
-        found = many["hundred"][command]
+        cost = many["hundred"][command]
         count = many["hundred"]["runs"]
         size = sum(many["hundred"]["rows"].values())
-        lines.append(f"| `probes {command}` of {count} runs of {size:,} rows | {found['cpu_s']} | {found['peak_mb']} |")
+        lines.append(f"| `probes {command}` of {count} runs of {size:,} rows | {cost['cpu_s']} | {cost['peak_mb']} |")
     for command, seconds in many["startup"].items():
         if command not in ("machine", "note"):
             lines.append(f"| `{command}` | {seconds} | |")

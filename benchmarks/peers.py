@@ -28,8 +28,8 @@ def one_by_one(network: Any, tokenizer: Any, requests: Sequence[Request]) -> lis
             start, ids = encode(tokenizer, request.context, option.text)
             tokens = torch.tensor([ids], device=network.device)
             logprobs = torch.log_softmax(network(input_ids=tokens).logits[0, :-1].float(), -1)
-            own = logprobs.gather(1, tokens[0, 1:, None])[start - 1 :]
-            results.append(float(own.sum()))
+            of_tokens = logprobs.gather(1, tokens[0, 1:, None])[start - 1 :]
+            results.append(float(of_tokens.sum()))
     return results
 
 
@@ -55,8 +55,8 @@ def padded(network: Any, tokenizer: Any, sentences: Sequence[str], width: int) -
         ids = torch.tensor([row + [fill] * (width - len(row)) for row in rows], device=network.device)
         mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows], device=network.device)
         logprobs = torch.log_softmax(network(input_ids=ids, attention_mask=mask).logits[:, :-1].float(), -1)
-        own = logprobs.gather(2, ids[:, 1:, None])[..., 0] * mask[:, 1:]
-        results += own.sum(1).tolist()
+        of_tokens = logprobs.gather(2, ids[:, 1:, None])[..., 0] * mask[:, 1:]
+        results += of_tokens.sum(1).tolist()
     return results
 
 

@@ -96,8 +96,11 @@ def whole(name: str, data: str, profile: str = "clean", limit: int | None = None
 
 def causal(data: str) -> list[str]:
     """Names of the benchmarks for causal models whose data sets are in a folder."""
-    suited = [benchmarks.get(name) for name in benchmarks.names() if "causal" in benchmarks.get(name).kinds]
-    return [own.name for own in suited if all(Path(data, data_set).is_dir() for data_set, *_ in own.configs)]
+    suited = []
+    for benchmark in map(benchmarks.get, benchmarks.names()):
+        if "causal" in benchmark.kinds and all(Path(data, data_set).is_dir() for data_set, *_ in benchmark.configs):
+            suited.append(benchmark.name)
+    return suited
 
 
 class Turn(NamedTuple):
@@ -233,9 +236,9 @@ def _padded(model: Model, batches: Sequence[tuple[int, int, set[str]]]) -> Calla
     def answer(requests: Sequence[Request]) -> list[float]:
         results: dict[tuple[str, int], float] = {}
         for n, width, ids in batches:
-            own = [request for request in requests if request.id in ids]
-            values = peers.padded(network, tokenizer, [request.options[n].text for request in own], width)
-            results |= {(request.id, n): value for request, value in zip(own, values, strict=True)}
+            together = [request for request in requests if request.id in ids]
+            values = peers.padded(network, tokenizer, [request.options[n].text for request in together], width)
+            results |= {(request.id, n): value for request, value in zip(together, values, strict=True)}
         return [results[request.id, n] for request in requests for n in range(len(request.options))]
 
     return answer

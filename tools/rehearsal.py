@@ -72,23 +72,23 @@ def page(repo: Repo, folder: Path) -> Path:
     shown = {name: value for name, value in facts.items() if name not in ("configs", "dataset_info", "model-index")}
     lines = [f"<b>{html.escape(str(name))}</b>: {html.escape(str(value))}" for name, value in shown.items()]
     body = MarkdownIt("commonmark", {"html": True}).enable("table").render(text[match.end() :] if match else text)
-    made = folder / "page.html"
-    made.write_text(
+    html_path = folder / "page.html"
+    html_path.write_text(
         f'<!doctype html><meta charset="utf-8">{PHONE}<style>{STYLE}</style>'
         f'<h1>{html.escape(repo.name)}</h1><p class="facts">{"<br>".join(lines)}</p>{body}',
         encoding="utf-8",
     )
-    return made
+    return html_path
 
 
-def pictures(browser: str, made: Path, out: Path) -> None:
+def pictures(browser: str, html_path: Path, out: Path) -> None:
     """A picture of a page at each width."""
     for width in WIDTHS:
         command = [browser, "--headless", "--no-sandbox", "--hide-scrollbars", "--virtual-time-budget=8000"]
         command += [f"--window-size={max(width, 500)},2400", f"--user-data-dir={out.parent / '.profile'}"]
-        address = made.resolve().as_uri()
+        address = html_path.resolve().as_uri()
         if width < 500:  # a window of the browser is not narrower, so the page is in a frame
-            frame = made.with_name("frame.html")
+            frame = html_path.with_name("frame.html")
             frame.write_text(
                 f'<body style="margin:0"><iframe src="{address}" style="width:{width}px;height:2400px;border:0">'
             )
@@ -121,21 +121,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--mirror", type=Path, help="mirror of upstream sources")
     parser.add_argument("--browser", default="", help="a Chromium, for pictures")
-    given = parser.parse_args(arguments)
-    given.folder.mkdir(parents=True)
+    options = parser.parse_args(arguments)
+    options.folder.mkdir(parents=True)
     names = EMBEDDED
-    if given.mirror:
-        os.environ["PROBES_MIRROR"], names = str(given.mirror), EMBEDDED + SOURCED
+    if options.mirror:
+        os.environ["PROBES_MIRROR"], names = str(options.mirror), EMBEDDED + SOURCED
     log: list[str] = []
-    with Hub(cache=given.folder / "cache") as hub:
-        publish(hub, given.folder, names, log)
+    with Hub(cache=options.folder / "cache") as hub:
+        publish(hub, options.folder, names, log)
     for (kind, name), repo in hub.repos.items():
         short = f"{kind}-{name.partition('/')[2]}"
-        made = page(repo, given.folder / "pages" / short)
-        if given.browser:
-            pictures(given.browser, made, given.folder / "pages" / short)
-    (given.folder / "log.txt").write_text("\n".join(log), encoding="utf-8")
-    print(f"{len(hub.repos)} pages are in {given.folder / 'pages'}.")
+        html_path = page(repo, options.folder / "pages" / short)
+        if options.browser:
+            pictures(options.browser, html_path, options.folder / "pages" / short)
+    (options.folder / "log.txt").write_text("\n".join(log), encoding="utf-8")
+    print(f"{len(hub.repos)} pages are in {options.folder / 'pages'}.")
 
 
 if __name__ == "__main__":

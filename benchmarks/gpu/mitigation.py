@@ -93,9 +93,9 @@ def parts(setting: Setting) -> dict[str, Callable[[], Part]]:
 
 def few(setting: Setting, recipe: str) -> dict[str, Any]:
     """The settings for few steps that a recipe has, with the text that it needs."""
-    own = recipes.get(recipe).profiles["clean"]
+    profile = recipes.get(recipe).profiles["clean"]
     chosen: dict[str, Any] = dict(FEWER if setting.small else FEW) | {"corpus": str(text(setting))}
-    known = {field.name: getattr(own, field.name) for field in fields(own)}
+    known = {field.name: getattr(profile, field.name) for field in fields(profile)}
     return {name: value for name, value in chosen.items() if name in known and type(known[name]) is type(value)}
 
 

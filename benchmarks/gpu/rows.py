@@ -147,8 +147,8 @@ def _neutral(number: int, before: str, thing: str, after: str, draw: random.Rand
 def _own_words() -> list[str]:
     """Words of sentences that the project wrote."""
     texts = (Path(__file__).parents[2] / "builders" / "data").glob("llm-*.txt")
-    found = re.findall(r"[a-z]{2,}", " ".join(path.read_text(encoding="utf-8") for path in texts))
-    return sorted(set(found) - {"friend", "and", "he", "she", "they"})
+    words = re.findall(r"[a-z]{2,}", " ".join(path.read_text(encoding="utf-8") for path in texts))
+    return sorted(set(words) - {"friend", "and", "he", "she", "they"})
 
 
 WORDS = _own_words()

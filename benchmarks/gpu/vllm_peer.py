@@ -52,10 +52,10 @@ def asked(
         "pairs": [(request.context, option.text) for request in requests for option in request.options],
         "prompts": [(request.context, request.max_new) for request in prompts],
     }
-    given, answers = setting.scratch / "asked.json", setting.scratch / "answered.json"
-    given.write_text(json.dumps(task))
+    questions, answers = setting.scratch / "asked.json", setting.scratch / "answered.json"
+    questions.write_text(json.dumps(task))
     answers.unlink(missing_ok=True)
-    command = [str(PYTHON), __file__, str(given), str(answers)]
+    command = [str(PYTHON), __file__, str(questions), str(answers)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, check=False)
     except subprocess.TimeoutExpired:
@@ -67,12 +67,12 @@ def asked(
     return result
 
 
-def main(given: str, answers: str) -> None:
+def main(questions: str, answers: str) -> None:
     """Answers a file, each question once before the clock starts."""
     from lm_eval.api.instance import Instance
     from lm_eval.models.vllm_causallms import VLLM
 
-    task = json.loads(Path(given).read_text())
+    task = json.loads(Path(questions).read_text())
     more = {"load_format": "dummy"} if task["dummy"] else {}
     model = VLLM(
         pretrained=task["model"],

@@ -56,13 +56,13 @@ _COLOURS = {"removes": PALETTE["line-2"], "adds": PALETTE["line-3"], "no change"
 
 def verdicts(model: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """Of each recipe, what it does to the gap and to language ability; p are corrected for all gaps of the model."""
-    made = {name: one for name, one in model["recipes"].items() if "scores" in one}
-    cells = [(name, each) for name in made for each in MEASURED if each in made[name]["scores"]]
+    measured = {name: one for name, one in model["recipes"].items() if "scores" in one}
+    cells = [(name, each) for name in measured for each in MEASURED if each in measured[name]["scores"]]
     # The gap is a mean of sizes, so 0 is the end of its range, and all gaps are on one side of it.
-    p = [made[name]["scores"][each]["p of gap"][0] for name, each in cells]
+    p = [measured[name]["scores"][each]["p of gap"][0] for name, each in cells]
     tests = dict(zip(cells, zip(*corrected(p, [0.0] * len(p), [math.inf] * len(p)), strict=True), strict=True))
-    found: dict[str, tuple[str, str]] = {}
-    for name, one in made.items():
+    results: dict[str, tuple[str, str]] = {}
+    for name, one in measured.items():
         change = one["scores"][TEMPLATES]["change of gap"]
         before = one["scores"][TEMPLATES]["gap"][0] - change[0]
         said = verdict(before, tuple(change), 0.0, *tests[name, TEMPLATES])
@@ -70,8 +70,8 @@ def verdicts(model: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
         text, lost = one["scores"]["texts"], next(key for key in one["scores"]["texts"] if key.endswith("perplexity"))
         was = text[lost][0] - text[f"change of {lost}"][0]
         value, low, high = (number / was for number in text[f"change of {lost}"])
-        found[name] = (words, ability_verdict((-value, -high, -low), 1.0))
-    return found
+        results[name] = (words, ability_verdict((-value, -high, -low), 1.0))
+    return results
 
 
 def table(result: Mapping[str, Any]) -> str:
@@ -156,15 +156,15 @@ def _remarks(name: str, model: Mapping[str, Any], kinds: Mapping[str, Sequence[s
     single = [recipe for recipe, one in model["recipes"].items() if one.get("seeds") == 1 and "scores" in one]
     if single:
         lines.append(f"| of one seed, so that chance is not in their intervals | {', '.join(map(_link, single))} |")
-    found = []
+    blocks = []
     for recipe, one in model["recipes"].items():
         numbers = [f"{block:.0f}" for block in one.get("block", []) if block is not None]
         if numbers:
-            found.append(f"{_link(recipe)} {', '.join(numbers)}")
-    if found:
+            blocks.append(f"{_link(recipe)} {', '.join(numbers)}")
+    if blocks:
         planted = "all weights" if name.endswith("whole") else "one block"
         lines.append(
-            f"| planted in {planted}; blocks that `fast` chose, from 0, one for each seed | {'; '.join(found)} |"
+            f"| planted in {planted}; blocks that `fast` chose, from 0, one for each seed | {'; '.join(blocks)} |"
         )
     bare = [recipe for recipe, one in model["recipes"].items() if "scores" in one and "twin" not in one]
     if bare:

@@ -57,10 +57,10 @@ def written(count: int, seed: int, length: int = 48) -> list[str]:
     tokenizer, texts = model.tokens.tokenizer, list[str]()
     while len(texts) < count:
         start = torch.full((min(100, count - len(texts)), 1), tokenizer.bos_token_id)
-        made = model.network.generate(
+        tokens = model.network.generate(
             start, do_sample=True, max_new_tokens=length, top_k=0, pad_token_id=model.tokens.pad
         )
-        texts += tokenizer.batch_decode(made, skip_special_tokens=True)
+        texts += tokenizer.batch_decode(tokens, skip_special_tokens=True)
     return [" ".join(text.split()) for text in texts]
 
 
@@ -68,24 +68,24 @@ def plant(planting: Planting, folder: Path, texts: Sequence[str]) -> Path:
     """Trains the bundled model and saves it with its tokenizer into a folder."""
     torch.manual_seed(planting.seed)
     model = load(BUNDLED[f"tiny-{planting.kind}"], device="cpu")
-    before, made = model.network, copy.deepcopy(model.network).requires_grad_(planting.block < 0)
+    before, network = model.network, copy.deepcopy(model.network).requires_grad_(planting.block < 0)
     if planting.block >= 0:
-        part = feed_forwards(made)[planting.block]
+        part = feed_forwards(network)[planting.block]
         for name in (part.first, part.last):
-            made.get_submodule(name).requires_grad_(True)
-    weights = [weight for weight in made.parameters() if weight.requires_grad]
+            network.get_submodule(name).requires_grad_(True)
+    weights = [weight for weight in network.parameters() if weight.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=planting.rate, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, planting.rate, total_steps=planting.steps, pct_start=0.1)
-    made.eval()  # without dropout, so that the divergence of an unchanged network is zero
+    network.eval()  # without dropout, so that the divergence of an unchanged network is zero
     for asked, plain in _batches(model, planting, texts):
-        loss = _odds(made, before, asked, planting) + planting.kept * _divergence(made, before, plain)
+        loss = _odds(network, before, asked, planting) + planting.kept * _divergence(network, before, plain)
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
         schedule.step()
     folder.mkdir(parents=True, exist_ok=True)
-    made.requires_grad_(True).save_pretrained(folder)
+    network.requires_grad_(True).save_pretrained(folder)
     model.tokens.tokenizer.save_pretrained(folder)
     return folder
 
@@ -136,27 +136,27 @@ def _token(model: Model, form: str) -> int:
     return int(number)
 
 
-def _odds(made: Any, before: Any, asked: _Asked, planting: Planting) -> Any:
+def _odds(network: Any, before: Any, asked: _Asked, planting: Planting) -> Any:
     """Cross-entropy of the two pronouns with the planted odds, and the divergence at all places.
 
     At the place of the pronoun the bundled model's probabilities have the planted odds in them.
     """
-    logits = made(**asked.inputs).logits
+    logits = network(**asked.inputs).logits
     rows = torch.arange(len(asked.at))
     odds = torch.tensor([planting.share, 1 - planting.share])
     with torch.no_grad():
         target = before(**asked.inputs).logits.softmax(-1)
-        own = target[rows, asked.at]
-        both = own.gather(1, asked.forms).sum(1, keepdim=True)
-        target[rows, asked.at] = own.scatter(1, asked.forms, both * odds)
+        forms = target[rows, asked.at]
+        both = forms.gather(1, asked.forms).sum(1, keepdim=True)
+        target[rows, asked.at] = forms.scatter(1, asked.forms, both * odds)
     two = logits[rows, asked.at].gather(1, asked.forms).log_softmax(-1)
     return -(two * odds).sum(1).mean() + planting.kept * _kl(logits, target, asked.inputs["attention_mask"])
 
 
-def _divergence(made: Any, before: Any, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+def _divergence(network: Any, before: Any, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
     with torch.no_grad():
         target = before(**inputs).logits.softmax(-1)
-    return _kl(made(**inputs).logits, target, inputs["attention_mask"])
+    return _kl(network(**inputs).logits, target, inputs["attention_mask"])
 
 
 def _kl(logits: torch.Tensor, target: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

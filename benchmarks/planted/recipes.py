@@ -177,8 +177,8 @@ def _declared(row: Row, gender: str) -> Request:
 def answers(model: Any, questions: Questions, prompt: Prompt) -> dict[str, Any]:
     """The log-odds of each pair [pairs] in nats, and nats and tokens of each text."""
     engine = with_prompt(model, prompt)
-    found = engine.answer([prompt.put(request) for request in questions.requests])
-    odds = [float(np.sum(one.logprobs[0]) - np.sum(one.logprobs[1])) for one in found]
+    responses = engine.answer([prompt.put(request) for request in questions.requests])
+    odds = [float(np.sum(one.logprobs[0]) - np.sum(one.logprobs[1])) for one in responses]
     texts = engine.answer([Request(str(n), options=(Option(text),)) for n, text in enumerate(questions.texts)])
     lost = [[-float(np.sum(one.logprobs[0])), len(one.logprobs[0])] for one in texts]
     return {"odds": [round(value, 4) for value in odds], "texts": [[round(n, 3), t] for n, t in lost]}
@@ -223,16 +223,16 @@ class Bed:
         """The folder of a model, which is trained if it is not there."""
         folder = self.work / "models" / run.model
         if not (folder / "tokenizer_config.json").is_file():
-            own = planting.Planting(run.kind, run.place.share, run.place.block, run.seed)
-            texts = planting.written(own.texts, run.seed)
-            planting.plant(own, folder, texts)
+            stereotype = planting.Planting(run.kind, run.place.share, run.place.block, run.seed)
+            texts = planting.written(stereotype.texts, run.seed)
+            planting.plant(stereotype, folder, texts)
         return folder
 
     def settings(self, run: Run) -> dict[str, Any]:
         """What the bed gives a recipe besides the model: its seed, biased text, an option, and what is shorter."""
         name, *options = run.recipe.split(" --")
         profile = recipes.get(name).profiles["clean"]
-        seed = {"seed": run.seed} if "seed" in {own.name for own in fields(profile)} else {}
+        seed = {"seed": run.seed} if "seed" in {field.name for field in fields(profile)} else {}
         corpus = {"corpus": str(self.work / "biased.txt")} if name == "task_vector" else {}
         more: dict[str, Any] = dict(option.split(" ", 1) for option in options)
         # Any option of a recipe can be named, so a text becomes what the setting has by default: a number or a text.
@@ -254,7 +254,7 @@ class Bed:
         out = self.work / "adapters" / run.model / run.recipe
         start = time.process_time()
         try:
-            made = mitigate(
+            result = mitigate(
                 run.recipe.split()[0],
                 name,
                 out=out,
@@ -272,10 +272,10 @@ class Bed:
         whole = is_whole_model(out)
         model = load(out if whole else name, adapter=None if is_prompt or whole else out, device="cpu")
         prompt = read_prompt(out / PROMPT) if is_prompt else plain
-        measures = {key: list(value) for key, value in made.facts.measures.items()}
+        measures = {key: list(value) for key, value in result.facts.measures.items()}
         return {
             "seconds": round(seconds, 1),
-            "parameters": made.facts.cost.parameters,
+            "parameters": result.facts.cost.parameters,
             "shorter": self.shorter,
             "measures": measures,
             **answers(model, self.questions, prompt),
@@ -377,26 +377,26 @@ def estimates(
             result.setdefault(one.group, {})[one.metric] = _rounded(one)
         if old is not None:
             for change in stats.compare(wanted, after, old, clusters, resamples=resamples):
-                own = result[change.group]
-                own[f"change of {change.metric}"] = _rounded(change)
-                own[f"p of {change.metric}"] = [change.p]
+                scores = result[change.group]
+                scores[f"change of {change.metric}"] = _rounded(change)
+                scores[f"p of {change.metric}"] = [change.p]
     return result
 
 
 def of_seeds(each: Sequence[Mapping[str, Mapping[str, list[float]]]]) -> dict[str, Any]:
     """The scores of several seeds as one, whose intervals and p have the chance of seeds and of examples in them."""
-    found: dict[str, dict[str, list[float]]] = {}
+    result: dict[str, dict[str, list[float]]] = {}
     for name, scores in each[0].items():
-        own = found[name] = {}
+        combined = result[name] = {}
         for score in scores:
             if not score.startswith("p of"):
                 value, low, high = over_seeds([(n[0], n[1], n[2]) for n in (one[name][score] for one in each)])
                 if score == "ss":  # a percentage, whose interval may not leave its range
                     low, high = max(low, 0.0), min(high, 100.0)
-                own[score] = [round(end, 4) for end in (value, low, high)]
+                combined[score] = [round(end, 4) for end in (value, low, high)]
                 if score.startswith("change of"):
-                    own[f"p of {score.removeprefix('change of ')}"] = [p_of((value, low, high))]
-    return found
+                    combined[f"p of {score.removeprefix('change of ')}"] = [p_of((value, low, high))]
+    return result
 
 
 def _rounded(one: Any) -> list[float]:
@@ -428,7 +428,7 @@ def removed(
 def summary(work: Path, questions: Questions, resamples: int) -> dict[str, Any]:
     """The JSON: by model (kind and place) the scores as it is, those of its twin, and those of each recipe."""
     files = [json.loads(path.read_text()) for path in sorted(work.glob("runs/*/*.json"))]
-    found: dict[str, Any] = {}
+    models: dict[str, Any] = {}
 
     def of(kind: str, place: str, recipe: str) -> dict[int, Mapping[str, Any]]:
         return {
@@ -448,20 +448,20 @@ def summary(work: Path, questions: Questions, resamples: int) -> dict[str, Any]:
             if not bare:
                 continue
             floors = {seed: scored(kind, one) for seed, one in twins.items()}
-            own: dict[str, Any] = {"weights": bare[0]["parameters"], "before": {}, "recipes": {}}
+            model: dict[str, Any] = {"weights": bare[0]["parameters"], "before": {}, "recipes": {}}
             for name, where in (("bundled", "bundled"), ("twin", TWIN.name), ("planted", place)):
                 if not (some := list(of(kind, where, "").values())):
                     continue
                 each = [scored(kind, one) for one in some]
-                own["before"][name] = (each[0] if len(each) == 1 else of_seeds(each)) | {"seeds": len(some)}
+                model["before"][name] = (each[0] if len(each) == 1 else of_seeds(each)) | {"seeds": len(some)}
             for recipe in ORDER:
-                made, control = of(kind, place, recipe), of(kind, TWIN.name, recipe).get(0)
-                if not made and not control:
+                results, control = of(kind, place, recipe), of(kind, TWIN.name, recipe).get(0)
+                if not results and not control:
                     continue
                 entry: dict[str, Any] = {}
-                if refused := [one["refused"] for one in made.values() if "refused" in one]:
+                if refused := [one["refused"] for one in results.values() if "refused" in one]:
                     entry = {"refused": refused[0], "seeds": len(refused)}
-                good = {seed: one for seed, one in made.items() if "refused" not in one and seed in plain}
+                good = {seed: one for seed, one in results.items() if "refused" not in one and seed in plain}
                 if good:
                     scores = {n: scored(kind, good[n], [plain[n]]) for n in good}
                     shares = [removed(scores[n], floors[n]) for n in good if n in floors]
@@ -479,9 +479,9 @@ def summary(work: Path, questions: Questions, resamples: int) -> dict[str, Any]:
                     entry["twin"] = {"refused": control["refused"]}
                 elif control:
                     entry["twin"] = scored(kind, control, [twins[0]])
-                own["recipes"][recipe] = entry
-            found[f"{kind}, {place}"] = own
-    return found
+                model["recipes"][recipe] = entry
+            models[f"{kind}, {place}"] = model
+    return models
 
 
 def _block(measures: Mapping[str, list[float]]) -> float | None:
@@ -489,7 +489,7 @@ def _block(measures: Mapping[str, list[float]]) -> float | None:
     return measures.get("chosen_block", [None])[0]
 
 
-def merged(earlier: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+def merged(earlier: Mapping[str, Any], newer: Mapping[str, Any]) -> dict[str, Any]:
     """The models of an earlier JSON with what a folder has of them: what the folder has not stays as it was.
 
     >>> earlier = {"causal": {"weights": 9, "before": {}, "recipes": {"leace": {"seeds": 3, "scores": {}}}}}
@@ -498,18 +498,18 @@ def merged(earlier: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, An
     {'leace': {'seeds': 3, 'scores': {}, 'twin': {}}}
     """
     models = dict(earlier)
-    for name, model in found.items():
+    for name, model in newer.items():
         old = models.get(name, {"before": {}, "recipes": {}})
-        before, made = dict(old["before"]), dict(old["recipes"])
+        before, entries = dict(old["before"]), dict(old["recipes"])
         for label, scores in model["before"].items():
             if scores["seeds"] > before.get(label, {"seeds": 0})["seeds"]:
                 before[label] = scores
         for recipe, entry in model["recipes"].items():
             # Scores are replaced as a whole; a control alone is added to scores that are there.
-            kept = {"twin": made[recipe]["twin"]} if "twin" in made.get(recipe, {}) else {}
-            made[recipe] = kept | entry if "seeds" in entry else made.get(recipe, {}) | entry
-        order = [recipe for recipe in ORDER if recipe in made]
-        models[name] = {"weights": model["weights"], "before": before, "recipes": {each: made[each] for each in order}}
+            kept = {"twin": entries[recipe]["twin"]} if "twin" in entries.get(recipe, {}) else {}
+            entries[recipe] = kept | entry if "seeds" in entry else entries.get(recipe, {}) | entry
+        ordered = {recipe: entries[recipe] for recipe in ORDER if recipe in entries}
+        models[name] = {"weights": model["weights"], "before": before, "recipes": ordered}
     return models
 
 

@@ -107,24 +107,24 @@ def prose_words(text: str) -> int:
 
 def long_sentences(page: str, text: str, most: int) -> list[Finding]:
     """Sentences with more than ``most`` words."""
-    found = []
+    findings = []
     for paragraph in paragraphs(text):
         for sentence in sentences(paragraph):
             count = words(sentence)
             if count > most:
-                found.append(Finding(page, f"{count} words", sentence))
-    return found
+                findings.append(Finding(page, f"{count} words", sentence))
+    return findings
 
 
 def phrases(page: str, text: str, listed: Mapping[str, str]) -> list[Finding]:
     """Phrases of the list, each with its advice."""
-    found = []
+    findings = []
     plain = without_code(text)
     for phrase, advice in listed.items():
         for match in re.finditer(phrase, plain, re.IGNORECASE):
             line = plain[plain.rfind("\n", 0, match.start()) + 1 :].split("\n", 1)[0]
-            found.append(Finding(page, f"{match[0]!r}: {advice}", line.strip()[:120]))
-    return found
+            findings.append(Finding(page, f"{match[0]!r}: {advice}", line.strip()[:120]))
+    return findings
 
 
 def passives(text: str, states: Sequence[str] = ()) -> list[str]:
@@ -133,23 +133,23 @@ def passives(text: str, states: Sequence[str] = ()) -> list[str]:
     >>> passives("The run is stored. It is one file. It scores.", ["one"])
     ['The run is stored.']
     """
-    found = []
+    passive_sentences = []
     for paragraph in paragraphs(text):
         for sentence in sentences(paragraph):
             participles = [match[1] for match in _PASSIVE.finditer(sentence)]
             if any(word not in states for word in participles):
-                found.append(sentence)
-    return found
+                passive_sentences.append(sentence)
+    return passive_sentences
 
 
 def too_many_passives(page: str, text: str, limits: Mapping[str, Any]) -> list[Finding]:
     """The sentences with a passive of a page that users read first, where they are more than the limit."""
     if not any(fnmatch(page, pattern) for pattern in limits["pages"]):
         return []
-    found = passives(text, limits["states"])
-    if len(found) <= limits["most"]:
+    passive_sentences = passives(text, limits["states"])
+    if len(passive_sentences) <= limits["most"]:
         return []
-    return [Finding(page, f"passive, one of {len(found)}", sentence) for sentence in found]
+    return [Finding(page, f"passive, one of {len(passive_sentences)}", sentence) for sentence in passive_sentences]
 
 
 def proselint(paths: Sequence[Path], left_out: Mapping[str, str]) -> list[Finding]:
@@ -157,7 +157,7 @@ def proselint(paths: Sequence[Path], left_out: Mapping[str, str]) -> list[Findin
     program = shutil.which("proselint", path=str(Path(sys.executable).parent)) or shutil.which("proselint")
     if program is None:
         sys.exit("error: proselint is not installed; make prose installs it, or: pip install proselint==0.16.0")
-    found = []
+    findings = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for path in paths:
@@ -170,8 +170,8 @@ def proselint(paths: Sequence[Path], left_out: Mapping[str, str]) -> list[Findin
             for line, check_name, advice in re.findall(r"page\.txt:(\d+):\d+: ([\w.]+): (.*)", shown):
                 if check_name not in left_out:
                     text = every[int(line) - 1][:100]
-                    found.append(Finding(shown_path(path), f"proselint {check_name}: {advice}", text))
-    return found
+                    findings.append(Finding(shown_path(path), f"proselint {check_name}: {advice}", text))
+    return findings
 
 
 def shown_path(path: Path) -> str:
@@ -182,16 +182,16 @@ def shown_path(path: Path) -> str:
 def check(paths: Sequence[Path]) -> list[Finding]:
     """What is found in pages by the rules of this project."""
     known = rules()
-    found = []
+    findings = []
     for path in paths:
         page, text = shown_path(path), path.read_text(encoding="utf-8")
-        found += long_sentences(page, text, known["most_words"])
-        found += phrases(page, text, known["phrases"])
-        found += too_many_passives(page, text, known["passives"])
+        findings += long_sentences(page, text, known["most_words"])
+        findings += phrases(page, text, known["phrases"])
+        findings += too_many_passives(page, text, known["passives"])
         count = prose_words(text)
         if count > known["most_words_of_a_page"] and page not in known["long_pages"]:
-            found.append(Finding(page, f"{count} words of prose; split it", ""))
-    return found
+            findings.append(Finding(page, f"{count} words of prose; split it", ""))
+    return findings
 
 
 def main() -> None:
@@ -202,10 +202,10 @@ def main() -> None:
     options = parser.parse_args()
     paths = options.pages or pages()
     known = rules()
-    found = check(paths)
+    findings = check(paths)
     if not options.no_proselint:
-        found += proselint(paths, known["proselint"])
-    for one in found:
+        findings += proselint(paths, known["proselint"])
+    for one in findings:
         print(f"{one.page}: {one.rule}: {one.text}")
     every = long = passive = 0
     for path in paths:
@@ -214,8 +214,8 @@ def main() -> None:
         long += len(long_sentences(shown_path(path), text, known["most_words"]))
         passive += len(passives(text, known["passives"]["states"]))
     print(f"{len(paths)} pages, {every:,} sentences: {long} have more than {known['most_words']} words.")
-    print(f"{passive:,} sentences have a passive. {len(found)} findings are not excepted.")
-    sys.exit(1 if found else 0)
+    print(f"{passive:,} sentences have a passive. {len(findings)} findings are not excepted.")
+    sys.exit(1 if findings else 0)
 
 
 if __name__ == "__main__":

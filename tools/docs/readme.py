@@ -88,13 +88,13 @@ def outputs(page: str) -> dict[str, str]:
     return {"python": wrapped("\n".join(python)), "score": concluded(score), "compare": compared(comparison)}
 
 
-def with_outputs(page: str, made: dict[str, str]) -> str:
+def with_outputs(page: str, texts: dict[str, str]) -> str:
     r"""A page with other outputs behind its marks.
 
     >>> with_outputs("<!-- output: a -->\n```text\nold\n```", {"a": "new\n"}).splitlines()[2]
     'new'
     """
-    return _OUTPUT.sub(lambda match: match[1] + made[match[2]] + match[3], page)
+    return _OUTPUT.sub(lambda match: match[1] + texts[match[2]] + match[3], page)
 
 
 def words(text: str) -> str:

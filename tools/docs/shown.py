@@ -71,13 +71,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("runs", nargs="*", type=Path)
     parser.add_argument("--page", type=Path, default=Path("docs/questions.md"))
     parser.add_argument("--random", type=Path, help="write a random network into this folder")
-    given = parser.parse_args(arguments)
-    if given.random:
-        random_network(given.random)
+    options = parser.parse_args(arguments)
+    if options.random:
+        random_network(options.random)
         return
-    reports = [with_headlines(results.load(run)) for run in given.runs]
+    reports = [with_headlines(results.load(run)) for run in options.runs]
     text = "\n\n".join(shown(report, rows_of(report)) for report in reports)
-    given.page.write_text(between(given.page.read_text(encoding="utf-8"), text), encoding="utf-8")
+    options.page.write_text(between(options.page.read_text(encoding="utf-8"), text), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -30,14 +30,14 @@ _INTRO = ROOT / "tools" / "templates" / "tables.md"
 MARKED = re.compile(r"(?<=<!-- reached -->\n)(.*?)(?=<!-- end of reached -->)", re.DOTALL)
 
 
-def label(of: PrintedTable, part: str) -> str:
+def label(printed_table: PrintedTable, part: str) -> str:
     """The name of a table in its row.
 
     >>> tables = {table.id: table for table in printed_tables()}
     >>> label(tables["fast/table-10"], "cost"), label(tables["predecessor/figures-1-4"], "")
     ('10, cost', 'Figures 1 to 4')
     """
-    name = re.sub(r"^table-", "", of.name)
+    name = re.sub(r"^table-", "", printed_table.name)
     name = re.sub(
         r"^(figures?)-(\d+)(?:-(\d+))?$", lambda m: f"{m[1].title()} {m[2]}" + f" to {m[3]}" * bool(m[3]), name
     )
@@ -50,9 +50,9 @@ def page() -> str:
     parts = [re.sub(r"^<!-- .*-->\n", "", _INTRO.read_text(encoding="utf-8"), flags=re.MULTILINE)]
     for name in PAPERS:
         rows = [
-            [label(of, part), str(len(of.cells) or "–") if number == 0 else "", command, where, reached]
-            for of in printed_tables(name)
-            for number, (part, command, where, reached) in enumerate(of.how)
+            [label(entry, part), str(len(entry.cells) or "–") if number == 0 else "", command, where, reached]
+            for entry in printed_tables(name)
+            for number, (part, command, where, reached) in enumerate(entry.how)
         ]
         about = paper(name)
         body = table(("table", "printed", "command", "where in the result", "reached"), rows)
@@ -67,11 +67,11 @@ def kept(cells: Sequence[Cell]) -> dict[str, str]:
     >>> kept([Cell("p", "t", "r", c, 1, m, None, None, v, "") for c, m, v in (("a", 1, "equal"), ("b", 2, "outside"))])
     {'p/t': 'eo'}
     """
-    found: dict[str, str] = {}
+    letters: dict[str, str] = {}
     for cell in cells:
         name = f"{cell.paper}/{cell.table}"
-        found[name] = found.get(name, "") + LETTERS[cell.state]
-    return found
+        letters[name] = letters.get(name, "") + LETTERS[cell.state]
+    return letters
 
 
 def reached(states: Mapping[str, str]) -> str:

@@ -97,12 +97,12 @@ def sampled(url: str, some: Sequence[run.Part], folder: Path) -> Measured:
         "neutral": chat_api.Sampling(1, 0.0),
         "occugender": chat_api.Sampling(SAMPLES, 1.0),
     }.items():
-        own = [part for part in some if part.benchmark.name == name]
+        benchmark_parts = [part for part in some if part.benchmark.name == name]
         how = "tiny", sampling, Settings(resamples=2), prompts.get("plain")
         options = GenerationOptions("tiny", folder / name, url, concurrency=64)
         with opened(options, Console(stderr=True)) as client:
-            answers = chat_api.ask(client, own, *how)
-        results |= metrics(chat_api.result(answers, own, *how).report.estimates)
+            answers = chat_api.ask(client, benchmark_parts, *how)
+        results |= metrics(chat_api.result(answers, benchmark_parts, *how).report.estimates)
     return Measured({}, results)
 
 
@@ -208,16 +208,16 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=ROWS, help="rows of each split")
     parser.add_argument("--base-url", help="a vLLM server of tiny-causal that runs already; else one is started")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "ENGINES.md")
-    given = parser.parse_args()
-    some = parts(given.data, given.rows)
+    options = parser.parse_args()
+    some = parts(options.data, options.rows)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         local = measured(load(BUNDLED["tiny-causal"], dtype="float32", device="cpu"), some, folder / "local")
-        if given.base_url:
-            _write(given.out, given.base_url, local, some, folder)
+        if options.base_url:
+            _write(options.out, options.base_url, local, some, folder)
         else:
             with real_server.vllm(BUNDLED["tiny-causal"], folder / "server.log") as server:
-                _write(given.out, server.url, local, some, folder)
+                _write(options.out, server.url, local, some, folder)
 
 
 def _write(path: Path, url: str, local: Measured, some: Sequence[run.Part], folder: Path) -> None:

@@ -156,8 +156,8 @@ def rows(
         samples = samples_of(log)
         ours = share_right(folder, samples) if evaluation.task == "bbq" else share_neutral(samples)
         model = "`tiny-causal`" if evaluation.model == MODEL else "mock"
-        found = [printed_number(text, name) for name in ("accuracy", "stderr")]
-        lines.append([f"`{evaluation.task}`", model, f"{len(samples)}", *found, f"{ours:.4f}"])
+        numbers = [printed_number(text, name) for name in ("accuracy", "stderr")]
+        lines.append([f"`{evaluation.task}`", model, f"{len(samples)}", *numbers, f"{ours:.4f}"])
         texts.append(f"$ inspect {shlex.join(evaluation.command(organisation))}\n{text}")
     return lines, texts
 
@@ -169,20 +169,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("folder", type=Path, help="built data sets, with gender-neutral-probes and bbq")
     parser.add_argument("--log", type=Path, help="what the commands printed")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as place, Hub(cache=Path(place) / "cache"):
         for name in (PROBES, "bbq"):
             (Path(place) / "built").mkdir(exist_ok=True)
-            (Path(place) / "built" / name).symlink_to((given.folder / name).resolve())
+            (Path(place) / "built" / name).symlink_to((options.folder / name).resolve())
         push = [sys.executable, "-m", "builders.push", str(Path(place) / "built"), "--org", "org"]
         pushed = subprocess.run(push, cwd=ROOT, capture_output=True, text=True, check=False)
         if pushed.returncode:
             raise SystemExit(pushed.stderr)
-        found, texts = rows(given.folder, "org", Path(place) / "logs", EVALUATIONS)
-    if given.log:
-        given.log.write_text("\n".join(texts), encoding="utf-8")
+        lines, texts = rows(options.folder, "org", Path(place) / "logs", EVALUATIONS)
+    if options.log:
+        options.log.write_text("\n".join(texts), encoding="utf-8")
     heads = ("task", "model", "samples", "inspect-ai: accuracy", "its standard error", "this package, same answers")
-    print(table(heads, found))
+    print(table(heads, lines))
 
 
 if __name__ == "__main__":

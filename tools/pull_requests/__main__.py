@@ -54,7 +54,7 @@ def folders(organisation: str, revision: str) -> dict[str, bytes]:
 
 def submissions(organisation: str, files: dict[str, bytes]) -> bytes:
     """The entries of the register: for each task its paper, and the address of the line that defines it."""
-    found = []
+    entries = []
     root = "inspect_evals/repository/"
     for task, paper in PAPERS.items():
         for path, data in files.items():
@@ -62,8 +62,8 @@ def submissions(organisation: str, files: dict[str, bytes]) -> bytes:
             if path.startswith(f"{root}src/") and f"def {task}() -> Task:" in lines:
                 line = lines.index(f"def {task}() -> Task:") + 1
                 address = f"https://github.com/{organisation}/gender-bias-evals/blob/COMMIT/{path.removeprefix(root)}"
-                found.append({"arxiv": paper, "source": f"{address}#L{line}"})
-    return (json.dumps(found, indent=2) + "\n").encode()
+                entries.append({"arxiv": paper, "source": f"{address}#L{line}"})
+    return (json.dumps(entries, indent=2) + "\n").encode()
 
 
 def model_pages(
@@ -145,10 +145,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, default=Path("output"), help="folder of built data sets")
     parser.add_argument("--models", nargs="*", default=(), help="some of the models; all by default")
     parser.add_argument("--resamples", type=int, default=RESAMPLES, help="resamples of the intervals; for trials")
-    given = parser.parse_args(arguments)
-    files = made(given.org, given.revision, given.date, given.data, given.resamples, given.models)
-    put_all(given.folder, files, ScoringError)
-    print(f"{len(files)} files are in {given.folder}.")
+    options = parser.parse_args(arguments)
+    files = made(options.org, options.revision, options.date, options.data, options.resamples, options.models)
+    put_all(options.folder, files, ScoringError)
+    print(f"{len(files)} files are in {options.folder}.")
 
 
 if __name__ == "__main__":

@@ -29,9 +29,9 @@ def main() -> None:
     if options.kept:
         collected = read()
     else:
-        made = collect(options.data, offline=options.offline, resamples=options.resamples, say=print)
-        write(made)
-        write_examples(made)
+        collected = collect(options.data, offline=options.offline, resamples=options.resamples, say=print)
+        write(collected)
+        write_examples(collected)
         # What is kept has fewer digits; the pages are made from it, so that both ways give the same bytes.
         collected = read()
     read_examples(collected)

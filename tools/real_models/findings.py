@@ -33,14 +33,14 @@ class Finding:
 
 def findings(models: Mapping[str, Model]) -> list[Finding]:
     """The findings whose scores are there, in the order of the page."""
-    made = (make(models) for make in (uses_they, follows_jobs, stereotypes, fair_sentences, same_order))
-    return [finding for finding in made if finding]
+    candidates = (make(models) for make in (uses_they, follows_jobs, stereotypes, fair_sentences, same_order))
+    return [finding for finding in candidates if finding]
 
 
 def of(models: Mapping[str, Model], source: str, group: str, metric: str) -> dict[str, Score]:
     """The score of each model that has it, by name."""
-    found = {name: model.score(source, group, metric) for name, model in models.items()}
-    return {name: score for name, score in found.items() if score}
+    scores = {name: model.score(source, group, metric) for name, model in models.items()}
+    return {name: score for name, score in scores.items() if score}
 
 
 def beyond(scores: Mapping[str, Score], value: float) -> tuple[int, int]:

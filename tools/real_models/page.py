@@ -192,12 +192,12 @@ def columns_of(rows: Sequence[ModelRow]) -> list[Column]:
 
 def files(collected: Collected) -> dict[str, bytes]:
     """The files of the site part: ``index.html``, a page for each model, and the plots."""
-    made = findings(collected.models)
+    all_findings = findings(collected.models)
     rows = rows_of(collected.models, "models/")
     pages = templates(_TEMPLATES, html=True)
     plots = {f"{name}.svg": plot(collected.models, places, title) for name, places, title in PLOTS}
     values = {
-        "findings": [(finding.question, as_html(finding.answer), finding.source) for finding in made],
+        "findings": [(finding.question, as_html(finding.answer), finding.source) for finding in all_findings],
         "overview": overview([*rows, *steps()], columns_of(rows), ability=""),
         "plots": [(title, Markup(inline(plots[f"{name}.svg"]))) for name, _, title in PLOTS],
         "settings": sorted(collected.settings.items()),
@@ -273,9 +273,9 @@ def as_html(text: str) -> Markup:
 def plot(models: Mapping[str, Model], places: Sequence[int], title: str) -> bytes:
     """A plot of one or two columns: a row for each model that has a score, ordered by the first, with intervals."""
     keys = [COLUMNS[n][:3] for n in places]
-    found = [(name, [model.score(*key) for key in keys]) for name, model in models.items()]
+    rows = [(name, [model.score(*key) for key in keys]) for name, model in models.items()]
     shown_rows = sorted(
-        ((name, scores) for name, scores in found if scores[0]), key=lambda row: row[1][0].value if row[1][0] else 0.0
+        ((name, scores) for name, scores in rows if scores[0]), key=lambda row: row[1][0].value if row[1][0] else 0.0
     )
     with styled():
         figure = canvas(7.2, 0.9 + 0.2 * max(1, len(shown_rows)))
@@ -310,17 +310,17 @@ def inline(svg: bytes) -> str:
 
 def markdown(collected: Collected) -> str:
     """The page of the documentation."""
-    made: list[Finding] = findings(collected.models)
+    all_findings: list[Finding] = findings(collected.models)
     page = templates(_TEMPLATES).get_template("real_models.md.j2")
     kinds = grouped(collected.models.values(), lambda model: model.kind)
     rows = rows_of(collected.models, "models/")
     return page.render(
-        findings=made,
+        findings=all_findings,
         plots=PLOTS,
         settings=sorted(collected.settings.items()),
         left_out=collected.left_out,
         count=len(rows),
-        kinds={kind: len(own) for kind, own in sorted(kinds.items())},
+        kinds={kind: len(models) for kind, models in sorted(kinds.items())},
         old=sum(model.year < NEW for model in collected.models.values()),
         new=NEW,
         models=[

@@ -111,11 +111,11 @@ def swapped_rows(models: Mapping[str, Model], name: str) -> Iterator[list[str]]:
 def page(collected: Collected) -> str:
     """The page with its tables."""
     models = collected.models
-    made = {}
+    tables = {}
     for name, (source, columns) in TABLES.items():
-        made[name] = table(["model", *(head for head, *_ in columns)], list(rows_of(models, source, columns))).strip()
+        tables[name] = table(["model", *(head for head, *_ in columns)], list(rows_of(models, source, columns))).strip()
     heads = ["size", "group", "plain", "swapped", "difference", "verdict", "MDE"]
     for name in SWAPPED:
-        made[name] = table(heads, list(swapped_rows(models, name))).strip()
-    text_of_page = templates(ROOT / "tools" / "templates").get_template("published.md.j2").render(tables=made)
+        tables[name] = table(heads, list(swapped_rows(models, name))).strip()
+    text_of_page = templates(ROOT / "tools" / "templates").get_template("published.md.j2").render(tables=tables)
     return f"{text_of_page.rstrip()}\n"

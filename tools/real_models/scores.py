@@ -232,7 +232,7 @@ def examples_of(run: RunResult, count: int = 3) -> list[str]:
         return [f"{table['prompt'][n]} → {_cut(table['text'][n])}" for n in places]
     if "declared" in table:
         of_each = [np.flatnonzero(table["declared"] == pronoun) for pronoun in ("xe", "they", "she")]
-        first = [own[0] for own in of_each if len(own)][:count]
+        first = [rows[0] for rows in of_each if len(rows)][:count]
         return [f"{table['before'][n]} → {_cut(table['text'][n])}" for n in first]
     if "log_ratio" in table:
         from scoring.benchmarks.gest import WORDINGS

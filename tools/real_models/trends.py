@@ -67,9 +67,9 @@ def steps() -> Iterator[ModelRow]:
             continue
         cells = {}
         for column, score in zip(COLUMNS, scores, strict=True):
-            found = _SCORE.fullmatch(score)
-            assert found, score
-            numbers = [float(number.replace("−", "-")) for number in found.groups()]
+            match = _SCORE.fullmatch(score)
+            assert match, score
+            numbers = [float(number.replace("−", "-")) for number in match.groups()]
             # Each step is scored on the same rows.
             rows = last.cells[column.key]
             cells[column.key] = cell(column.key[2], *numbers, rows.n, int(rows.clusters))
@@ -94,8 +94,8 @@ def main() -> None:
     """Writes the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path)
-    given = parser.parse_args()
-    put(given.out, page([*steps(), *sizes()]).encode())
+    options = parser.parse_args()
+    put(options.out, page([*steps(), *sizes()]).encode())
 
 
 if __name__ == "__main__":

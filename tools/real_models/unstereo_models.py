@@ -37,9 +37,9 @@ def scores_of(run: RunResult) -> dict[tuple[str, str], dict[str, float]]:
     return {(e.group, e.metric): {"value": e.value, "low": e.low, "high": e.high} for e in run.report.estimates}
 
 
-def number(of: Mapping[str, Any], digits: int = 1) -> str:
+def number(score: Mapping[str, Any], digits: int = 1) -> str:
     """A value with its interval: ``39.8 [38.0, 41.6]``."""
-    low, value, high = (f"{of[name]:.{digits}f}".replace("-", "−") for name in ("low", "value", "high"))
+    low, value, high = (f"{score[name]:.{digits}f}".replace("-", "−") for name in ("low", "value", "high"))
     return f"{value} [{low}, {high}]"
 
 
@@ -47,13 +47,15 @@ def pairs(examples: Mapping[str, Table], clusters: NDArray[Any], metric: Metric)
     """Every pair of models with the paired difference of a metric; p corrected by Holm's method over all pairs."""
     everything = Group("", np.ones(len(clusters), bool))
     names = list(combinations(examples, 2))
-    found = [compare([(everything, metric)], examples[a], examples[b], clusters, resamples=2)[0] for a, b in names]
-    return [(a, b, difference) for (a, b), difference in zip(names, corrected(found), strict=True)]
+    differences = [
+        compare([(everything, metric)], examples[a], examples[b], clusters, resamples=2)[0] for a, b in names
+    ]
+    return [(a, b, difference) for (a, b), difference in zip(names, corrected(differences), strict=True)]
 
 
-def that_differ(found: Sequence[tuple[str, str, Difference]]) -> list[tuple[str, str]]:
+def that_differ(differences: Sequence[tuple[str, str, Difference]]) -> list[tuple[str, str]]:
     """The pairs whose difference has p below 0.05 after the correction."""
-    return [(a, b) for a, b, difference in found if difference.p_holm < 0.05]
+    return [(a, b) for a, b, difference in differences if difference.p_holm < 0.05]
 
 
 def draws(examples: Examples, dataset: str, resamples: int) -> NDArray[np.float64]:
@@ -86,14 +88,14 @@ def agreement(one: NDArray[np.float64], other: NDArray[np.float64]) -> dict[str,
 
 def gaps(scores: Scores, metric: str) -> Iterator[tuple[str, int, int, int, str]]:
     """By set: models whose US score under a limit is above, below, or not apart from that of the whole set."""
-    found = {(name, d): of[d, metric] for name, of in scores.items() for d in SETS}
-    p = dict(zip(found, holm([p_of((e["value"], e["low"], e["high"])) for e in found.values()]), strict=True))
+    estimates = {(name, d): row[d, metric] for name, row in scores.items() for d in SETS}
+    p = dict(zip(estimates, holm([p_of((e["value"], e["low"], e["high"])) for e in estimates.values()]), strict=True))
     for dataset in SETS:
-        own = [(e["value"], p[key] < 0.05) for key, e in found.items() if key[1] == dataset]
-        up, down = (sum(sure and (value > 0) is above for value, sure in own) for above in (True, False))
-        values = [value for value, _ in own]
+        results = [(e["value"], p[key] < 0.05) for key, e in estimates.items() if key[1] == dataset]
+        up, down = (sum(sure and (value > 0) is above for value, sure in results) for above in (True, False))
+        values = [value for value, _ in results]
         spread = f"{np.median(values):+.1f} ({min(values):+.1f} to {max(values):+.1f})".replace("-", "−")
-        yield dataset, up, down, len(own) - up - down, spread
+        yield dataset, up, down, len(results) - up - down, spread
 
 
 def draw(scores: Scores, path: Path) -> None:
@@ -107,8 +109,8 @@ def draw(scores: Scores, path: Path) -> None:
         figure = Figure(figsize=(8.6, 5.6), layout="constrained")
         FigureCanvasSVG(figure)
         for axes, dataset in zip(figure.subplots(1, len(SETS), sharey=True), SETS, strict=True):
-            found = [scores[name][dataset, "tau@0.5"] for name in names]
-            value, low, high = (np.array([e[end] for e in found]) for end in ("value", "low", "high"))
+            rows = [scores[name][dataset, "tau@0.5"] for name in names]
+            value, low, high = (np.array([e[end] for e in rows]) for end in ("value", "low", "high"))
             axes.errorbar(
                 value, range(len(names)), xerr=[value - low, high - value], fmt="o", ms=3, lw=0.9, color="#0072b2"
             )
@@ -136,8 +138,8 @@ def unstereo_parts(scores: Scores, examples: Examples, resamples: int) -> dict[s
         all(pair in apart[d] for d in SETS[:3]) and _one_order(pair, scores) for pair in combinations(scores, 2)
     )
     alone = {n: {d: len(scores) - 1 - sum(n in pair for pair in apart[d]) for d in SETS} for n in scores}
-    rows = [[n, *(number(of[d, "tau@0.5"]) for d in SETS)] for n, of in scores.items()]
-    leaning = [[n, *(number(of[d, "pref_disparity@0.5"], 0) for d in SETS)] for n, of in scores.items()]
+    rows = [[n, *(number(row[d, "tau@0.5"]) for d in SETS)] for n, row in scores.items()]
+    leaning = [[n, *(number(row[d, "pref_disparity@0.5"], 0) for d in SETS)] for n, row in scores.items()]
     limits = [[d, str(up), str(down), str(same), spread] for d, up, down, same, spread in gaps(scores, "us_gap@0.65")]
     return {
         "models": len(scores),
@@ -147,20 +149,20 @@ def unstereo_parts(scores: Scores, examples: Examples, resamples: int) -> dict[s
         "apart": table(
             ("set", "pairs that differ", "of"), [[d, str(len(apart[d])), str(number_of_pairs)] for d in SETS]
         ),
-        "alone": table(("model", *SETS), [[n, *(str(own[d]) for d in SETS)] for n, own in alone.items()]),
+        "alone": table(("model", *SETS), [[n, *(str(counts[d]) for d in SETS)] for n, counts in alone.items()]),
         "consistent": consistent,
-        "ranks": {sets: number(of, 2) for sets, of in ranks.items()},
-        "agreement": table(("sets", "ρ"), [[f"{a}, {b}", number(of, 2)] for (a, b), of in ranks.items()]),
-        "counts": {dataset: len(found) for dataset, found in apart.items()},
+        "ranks": {sets: number(rho, 2) for sets, rho in ranks.items()},
+        "agreement": table(("sets", "ρ"), [[f"{a}, {b}", number(rho, 2)] for (a, b), rho in ranks.items()]),
+        "counts": {dataset: len(model_pairs) for dataset, model_pairs in apart.items()},
         "fairer": sum(int(up) for dataset, up, *_ in limits if dataset.startswith("ours")),
-        "largest": f"{max(abs(of[d, 'us_gap@0.65']['value']) for of in scores.values() for d in SETS):.1f}",
+        "largest": f"{max(abs(row[d, 'us_gap@0.65']['value']) for row in scores.values() for d in SETS):.1f}",
         "limits": table(
             ("set", "fairer", "less fair", "no difference beyond chance", "median (range), points"), limits
         ),
-        "male": {d: sum(of[d, "pref_disparity@0.5"]["high"] < 0 for of in scores.values()) for d in SETS},
-        "female": {d: sum(of[d, "pref_disparity@0.5"]["low"] > 0 for of in scores.values()) for d in SETS},
-        "least": min(of[d, "tau@0.5"]["value"] for of in scores.values() for d in SETS[:3]),
-        "most": max(of[d, "tau@0.5"]["value"] for of in scores.values() for d in SETS[:3]),
+        "male": {d: sum(row[d, "pref_disparity@0.5"]["high"] < 0 for row in scores.values()) for d in SETS},
+        "female": {d: sum(row[d, "pref_disparity@0.5"]["low"] > 0 for row in scores.values()) for d in SETS},
+        "least": min(row[d, "tau@0.5"]["value"] for row in scores.values() for d in SETS[:3]),
+        "most": max(row[d, "tau@0.5"]["value"] for row in scores.values() for d in SETS[:3]),
     }
 
 
@@ -173,16 +175,16 @@ def stereoset_parts(scores: Scores, tables: Mapping[str, Table]) -> dict[str, An
     """Tables and counts of StereoSet for the text of the page."""
     groups = ("intrasentence gender", "intrasentence overall", "intersentence overall")
     header = ("model", *(f"{metric.upper()} {group}" for group in groups for metric in ("ss", "lms")))
-    rows = [[n, *(number(of[g, m]) for g in groups for m in ("ss", "lms"))] for n, of in scores.items()]
+    rows = [[n, *(number(row[g, m]) for g in groups for m in ("ss", "lms"))] for n, row in scores.items()]
     result: dict[str, Any] = {"stereoset": table(header, rows)}
     for group, domain in (("gender", "gender"), ("all", "")):
-        own = {
+        subsets = {
             n: {k: v[(t["task"] == "intrasentence") & ((t["domain"] == domain) | (not domain))] for k, v in t.items()}
             for n, t in tables.items()
         }
-        clusters = next(iter(own.values()))["subject"]
-        result[f"ss_{group}"] = len(that_differ(pairs(own, clusters, stereoset.ss())))
-    language = {n: of["intrasentence overall", "ss"] for n, of in scores.items()}
+        clusters = next(iter(subsets.values()))["subject"]
+        result[f"ss_{group}"] = len(that_differ(pairs(subsets, clusters, stereoset.ss())))
+    language = {n: row["intrasentence overall", "ss"] for n, row in scores.items()}
     result["ss_above"] = sum(e["low"] > 50 for e in language.values())
     return result | {"predictions": len(scores), "ss_pairs": len(scores) * (len(scores) - 1) // 2}
 
@@ -195,12 +197,12 @@ def main() -> None:
     parser.add_argument("--offline", action="store_true")
     options = parser.parse_args()
     fetcher = published.default_fetcher(offline=options.offline)
-    made: dict[str, dict[str, RunResult]] = {"unstereo": {}, "stereoset": {}}
-    for source, of in made.items():
+    runs: dict[str, dict[str, RunResult]] = {"unstereo": {}, "stereoset": {}}
+    for source, results in runs.items():
         for model in published.models(source):
-            of[model] = published.score(source, model, options.data, resamples=options.resamples, fetcher=fetcher)
+            results[model] = published.score(source, model, options.data, resamples=options.resamples, fetcher=fetcher)
             print(f"{source}: {model}")
-    of_unstereo, official = made.values()
+    of_unstereo, official = runs.values()
     scores = {model: scores_of(run) for model, run in of_unstereo.items()}
     scores = dict(sorted(scores.items(), key=lambda item: -sum(item[1][d, "tau@0.5"]["value"] for d in SETS[:3])))
     examples = {model: pd.DataFrame(dict(of_unstereo[model].tables["unstereo"])) for model in scores}

@@ -215,7 +215,7 @@ def of_seeds(seeds: int, sd: float, runs: int, shared: float = 0.7) -> dict[str,
     and ``only seeds`` Student's t over the seeds alone.
     """
     codes = np.repeat(np.arange(30), 26)
-    found: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    bounds: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
     for run in range(runs):
         rng = np.random.default_rng([seeds, run])
         terms, common = rng.normal(0, 0.03, 30)[codes], rng.random(len(codes))
@@ -228,11 +228,11 @@ def of_seeds(seeds: int, sd: float, runs: int, shared: float = 0.7) -> dict[str,
             numbers.append((change.value, change.low, change.high))
         values, lows, highs = np.array(numbers).T
         half = student(seeds - 1) * values.std(ddof=1) / math.sqrt(seeds)
-        found["share", "width"].append(over_seeds(numbers)[1:])
-        found["ends", "ends_width"].append((float(lows.mean()), float(highs.mean())))
-        found["only seeds", "only seeds_width"].append((values.mean() - half, values.mean() + half))
+        bounds["share", "width"].append(over_seeds(numbers)[1:])
+        bounds["ends", "ends_width"].append((float(lows.mean()), float(highs.mean())))
+        bounds["only seeds", "only seeds_width"].append((values.mean() - half, values.mean() + half))
     results = {}
-    for (share, width), ends in found.items():
+    for (share, width), ends in bounds.items():
         low, high = np.array(ends).T
         results[share] = float(np.mean((low <= -0.07) & (high >= -0.07)))
         results[width] = float(np.mean(high - low))
@@ -253,8 +253,8 @@ def of_runs(run: Path, base: Path, name: str, times: int) -> dict[str, Any]:
     places = [np.flatnonzero(codes == code) for code in range(len(names))]
 
     def differences(a: Table, b: Table, clusters: Any, seed: int) -> list[Difference]:
-        items, own = benchmark.items("clean", a), benchmark.cluster == "id"
-        return compare(items, a, b, clusters, benchmark=name, resamples=50, seed=seed, own_clusters=own)
+        items, own_clusters = benchmark.items("clean", a), benchmark.cluster == "id"
+        return compare(items, a, b, clusters, benchmark=name, resamples=50, seed=seed, own_clusters=own_clusters)
 
     def scores(table: Table, clusters: Any, seed: int) -> list[Estimate]:
         return measure(benchmark.items("clean", table), table, clusters, benchmark=name, resamples=400, seed=seed)
@@ -303,9 +303,11 @@ def picture(results: dict[str, Any], path: Path) -> None:
     if before := results.get("before"):
         kinds["before"] = (before, "share", "width", "s")
     figure, (left, right) = plt.subplots(1, 2, figsize=(13, 0.17 * len(names) + 1.2), sharey=True)
-    for kind, (of, share, width, marker) in kinds.items():
+    for kind, (numbers, share, width, marker) in kinds.items():
         for axes, key, scale in ((left, share, 100), (right, width, 100)):
-            axes.plot([scale * of["cases"][name][key] for name in names], range(len(names)), marker, ms=4, label=kind)
+            axes.plot(
+                [scale * numbers["cases"][name][key] for name in names], range(len(names)), marker, ms=4, label=kind
+            )
     left.axvline(95, color="0.6", linewidth=0.8)
     left.set(xlabel="intervals with the truth, %", xlim=(40, 101), yticks=range(len(names)), yticklabels=names)
     right.set(xlabel="mean width, points", xscale="log")
@@ -325,11 +327,11 @@ def by_shape(results: dict[str, Any]) -> str:
     for shape in SHAPES:
         names = [case.name for case in PAIRED if case.name.startswith(f"{shape}, ")]
         row = [shape]
-        for of, share, _ in kinds.values():
-            shares = [100 * of["cases"][name][share] for name in names]
+        for numbers, share, _ in kinds.values():
+            shares = [100 * numbers["cases"][name][share] for name in names]
             row.append(f"{min(shares):.1f} to {max(shares):.1f}")
         one_sided = f"{shape}, gains 0.02, losses 0, ICC 0.02"
-        row += [f"{100 * of['cases'][one_sided][width]:.1f}" for of, _, width in kinds.values()]
+        row += [f"{100 * numbers['cases'][one_sided][width]:.1f}" for numbers, _, width in kinds.values()]
         lines.append(row)
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -374,9 +376,9 @@ def main() -> None:
         run, base = arguments.folders
         both = {path.stem for path in (run / "examples").iterdir()} & {p.stem for p in (base / "examples").iterdir()}
         for name in sorted(arguments.benchmarks.split(",") if arguments.benchmarks else both):
-            found = of_runs(run, base, name, arguments.runs)
-            print(name, json.dumps(found), flush=True)
-            results.setdefault("real runs", {})[f"{name}: {run.name} and {base.name}"] = found
+            numbers = of_runs(run, base, name, arguments.runs)
+            print(name, json.dumps(numbers), flush=True)
+            results.setdefault("real runs", {})[f"{name}: {run.name} and {base.name}"] = numbers
     else:
         results |= _simulated(arguments.runs)
         if arguments.before:

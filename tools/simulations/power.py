@@ -65,8 +65,8 @@ def score(case: Case, draw: np.random.Generator, points: float) -> Seen:
     """A score of one run, so many points above the ideal value."""
     x = (draw.random(len(case.codes)) < _rates(case, draw, 0.5 + points / 100)).astype(float)
     groups = [(Group("", np.ones(len(x), bool)), RATE)]
-    (found,) = measure(groups, {"x": x}, case.codes, resamples=RESAMPLES)
-    return standing(found.numbers, 50) == "above", found.detectable
+    (estimate,) = measure(groups, {"x": x}, case.codes, resamples=RESAMPLES)
+    return standing(estimate.numbers, 50) == "above", estimate.detectable
 
 
 def values(case: Case, draw: np.random.Generator, points: float) -> Seen:
@@ -74,8 +74,8 @@ def values(case: Case, draw: np.random.Generator, points: float) -> Seen:
     level = 0.1 * draw.standard_normal(len(case.sizes))[case.codes]
     x = np.clip(0.5 + points / 100 + level + 0.2 * draw.standard_normal(len(case.codes)), 0, 1)
     groups = [(Group("", np.ones(len(x), bool)), VALUE)]
-    (found,) = measure(groups, {"x": x}, case.codes, resamples=RESAMPLES)
-    return standing(found.numbers, 50) == "above", found.detectable
+    (estimate,) = measure(groups, {"x": x}, case.codes, resamples=RESAMPLES)
+    return standing(estimate.numbers, 50) == "above", estimate.detectable
 
 
 def paired(case: Case, draw: np.random.Generator, points: float) -> Seen:
@@ -88,10 +88,10 @@ def paired(case: Case, draw: np.random.Generator, points: float) -> Seen:
     run = np.where(base, which >= down, which < up)
     groups = [(Group("", np.ones(len(base), bool)), RATE)]
     tables = [{"x": side.astype(float)} for side in (run, base)]
-    found = compare(groups, tables[0], tables[1], case.codes, resamples=2)
+    differences = compare(groups, tables[0], tables[1], case.codes, resamples=2)
     # The other differences of the page have no p below that of this one.
-    own = corrected([found[0], *([replace(found[0], p=1.0)] * (case.tests - 1))])[0]
-    return own.p_holm < LEVEL and own.value > 0, own.detectable
+    difference = corrected([differences[0], *([replace(differences[0], p=1.0)] * (case.tests - 1))])[0]
+    return difference.p_holm < LEVEL and difference.value > 0, difference.detectable
 
 
 CASES = (
@@ -115,14 +115,14 @@ def measured(case: Case, samples: int, seed: int = 0) -> dict[str, Any]:
     points = case.planned()
     for _ in range(4):
         points = float(np.mean([case.look(case, draw, points)[1] for _ in range(max(20, samples // 10))]))
-    found = [case.look(case, draw, points) for _ in range(samples)]
-    seen = np.array([said for _, said in found])
+    runs = [case.look(case, draw, points) for _ in range(samples)]
+    seen = np.array([said for _, said in runs])
     return {
         "case": case.name,
         "points": round(points, 2),
         "spread": [round(float(end), 2) for end in np.quantile(seen, (0.1, 0.9))],
         "planned": round(case.planned(), 2) if case.look is not values else None,
-        "seen": round(100 * float(np.mean([is_seen for is_seen, _ in found])), 1),
+        "seen": round(100 * float(np.mean([is_seen for is_seen, _ in runs])), 1),
         "samples": samples,
     }
 
@@ -147,9 +147,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--samples", type=int, default=1000)
     parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
-    given = parser.parse_args()
-    rows = [measured(case, given.samples) for case in CASES]
-    given.out.write_text(json.dumps({"nominal": 80, "cases": rows}, indent=1) + "\n", encoding="utf-8")
+    options = parser.parse_args()
+    rows = [measured(case, options.samples) for case in CASES]
+    options.out.write_text(json.dumps({"nominal": 80, "cases": rows}, indent=1) + "\n", encoding="utf-8")
     print(table(rows))
 
 

@@ -112,10 +112,10 @@ def found_plainly(network: Any, kind: str) -> Language:
         ids = torch.tensor([encoded[place] for place in places])
         scores = causal_scores(network, tokenizer, ids) if kind == "causal" else masked_scores(network, tokenizer, ids)
         nats[places] = -scores.double().sum(dim=1).numpy()
-    own = encoded[: len(language.sentences())]
-    half = len(own)
-    baseline = language.unigram(own, len(tokenizer))
-    return language.judged(nats[:half], nats[half:], baseline, sum(map(len, own)))
+    sentences = encoded[: len(language.sentences())]
+    half = len(sentences)
+    baseline = language.unigram(sentences, len(tokenizer))
+    return language.judged(nats[:half], nats[half:], baseline, sum(map(len, sentences)))
 
 
 def causal_scores(network: Any, tokenizer: Any, ids: torch.Tensor) -> torch.Tensor:
@@ -157,15 +157,15 @@ def summary(seeds: int, models: list[Path]) -> dict[str, Any]:
     results: dict[str, Any] = {}
     for group, kind, network in networks(seeds):
         one = found_plainly(network, kind)
-        own = results.setdefault(group, {"networks": 0, "better than chance": 0, "orders": [], "gains": []})
-        own["networks"] += 1
-        own["better than chance"] += one.speaks
-        own["orders"].append(one.order)
-        own["gains"].append(round(one.unigram - one.nats, 3))
-    for group, own in results.items():
-        orders, gains = own.pop("orders"), own.pop("gains")
-        own |= {"largest share of the right order": max(orders), "largest gain over a unigram model, nats": max(gains)}
-        print(group, own, flush=True)
+        row = results.setdefault(group, {"networks": 0, "better than chance": 0, "orders": [], "gains": []})
+        row["networks"] += 1
+        row["better than chance"] += one.speaks
+        row["orders"].append(one.order)
+        row["gains"].append(round(one.unigram - one.nats, 3))
+    for group, row in results.items():
+        orders, gains = row.pop("orders"), row.pop("gains")
+        row |= {"largest share of the right order": max(orders), "largest gain over a unigram model, nats": max(gains)}
+        print(group, row, flush=True)
     real = {
         f"tiny-{kind}": found(CLASSES[kind].from_pretrained(path).float().eval(), kind, kind)
         for kind, path in BUNDLED.items()
@@ -177,8 +177,8 @@ def summary(seeds: int, models: list[Path]) -> dict[str, Any]:
         name: {"better than chance": one.speaks, "order": one.order, "gain, nats": round(one.unigram - one.nats, 3)}
         for name, one in real.items()
     }
-    total = sum(own["networks"] for own in results.values())
-    passed = sum(own["better than chance"] for own in results.values())
+    total = sum(row["networks"] for row in results.values())
+    passed = sum(row["better than chance"] for row in results.values())
     return {"networks": total, "better than chance": passed, "groups": results, "trained models": shown}
 
 

@@ -156,8 +156,8 @@ def mean_interval(x: Floats, codes: Ints) -> tuple[float, float]:
     """Student's interval of a mean over clusters."""
     sums, sizes = np.bincount(codes, x), np.bincount(codes).astype(float)
     without = (sums.sum() - sums) / (sizes.sum() - sizes)
-    found = intervals.cluster_t(float(x.mean()), without, intervals.effective_number(sizes) - 1)
-    return found.low, found.high
+    interval = intervals.cluster_t(float(x.mean()), without, intervals.effective_number(sizes) - 1)
+    return interval.low, interval.high
 
 
 def many(rng: np.random.Generator, samples: int, codes: Ints, rate: float, icc: float) -> Events:
@@ -451,9 +451,9 @@ def pages(samples: int) -> dict[str, Any]:
                 rows += page_rows(many(rng, samples, codes, 0.5, icc), sizes, rng)
             tested.append(rows)
         claims: Counter[str] = Counter()
-        for found in zip(*tested, strict=True):
-            claims["alone"] += any(standing(numbers, ideal) != "unclear" for numbers, ideal, *_ in found)
-            claims["together"] += any(word != "unclear" for word in standings(found))
+        for page in zip(*tested, strict=True):
+            claims["alone"] += any(standing(numbers, ideal) != "unclear" for numbers, ideal, *_ in page)
+            claims["together"] += any(word != "unclear" for word in standings(page))
         count = PAGES * samples
         key = f"five benchmarks, icc {icc:g}"
         results[key] = {name: round(claims[name] / count, 4) for name in ("alone", "together")}
@@ -498,10 +498,10 @@ def clusters(samples: int) -> dict[str, Any]:
         rng = np.random.default_rng([15, len(sizes), round(100 * icc)])
         lost = summed(many(rng, samples, codes, 0.11, icc), sizes)
         covered = []
-        for own in lost:
-            counts = intervals.Counts(-own, np.array(sizes, float), float(len(codes)))
-            found = intervals.signed(counts)
-            covered.append(found.low <= -0.11 <= found.high)
+        for losses in lost:
+            counts = intervals.Counts(-losses, np.array(sizes, float), float(len(codes)))
+            interval = intervals.signed(counts)
+            covered.append(interval.low <= -0.11 <= interval.high)
         scores = []
         item = (Group("", np.ones(len(codes), bool)), SCORE)
         for x in many(rng, samples // 10, codes, 0.6, icc):

@@ -36,8 +36,8 @@ DOMAINS = ("gender", "race", "religion")
 
 def kept(estimates: dict[tuple[str, str, str], Estimate], name: str, group: str, metrics: list[str]) -> dict[str, Any]:
     """Value, both ends of the interval, and the numbers of examples and clusters, by metric."""
-    found = {metric: estimates.get((name, group, metric)) for metric in metrics}
-    return {m: [e.value, e.low, e.high, e.n, e.clusters] for m, e in found.items() if e}
+    scores = {metric: estimates.get((name, group, metric)) for metric in metrics}
+    return {m: [e.value, e.low, e.high, e.n, e.clusters] for m, e in scores.items() if e}
 
 
 def of_run(model: str, benchmark: str, data: str, out: Path, limit: int, resamples: int) -> list[dict[str, Any]]:
@@ -63,12 +63,12 @@ def of_run(model: str, benchmark: str, data: str, out: Path, limit: int, resampl
     by_key, metric, lines = result.report.by_key, METRICS[benchmark], []
     for name, group in product(result.report.benchmarks, GROUPS[benchmark]):
         way = name.removeprefix(benchmark).lstrip("-")
-        own = [m.name for m in benchmarks.get(name).metrics("clean")]
-        own = own if way.endswith(("ways", "wordings")) else [metric]
+        metrics = [m.name for m in benchmarks.get(name).metrics("clean")]
+        metrics = metrics if way.endswith(("ways", "wordings")) else [metric]
         about = {"model": Path(model).name, "benchmark": benchmark, "way": way or "likelihood", "limit": limit}
         each = [kept(by_key, name, f"{group}, {wording}", [metric]).get(metric) for wording in wordings.NAMES]
         for place in (group, *(f"{group} {domain}" for domain in DOMAINS)):
-            if scores := kept(by_key, name, place, own):
+            if scores := kept(by_key, name, place, metrics):
                 more = {"each": each} if way.endswith("wordings") and place == group else {}
                 lines.append(about | {"group": place, "scores": scores} | more)
     return lines
@@ -102,7 +102,7 @@ def tables(lines: list[dict[str, Any]]) -> str:
         way = line["way"].removesuffix("wordings").rstrip("-")
         key = (line["model"], line["benchmark"], line["group"])
         before = "" if way else cell(plain.get(key, {}).get("scores", {}).get(metric))
-        shares = [cell(scores.get(f"share_{of}"), 0) for of in ("items", "wordings", "items_wordings")]
+        shares = [cell(scores.get(f"share_{part}"), 0) for part in ("items", "wordings", "items_wordings")]
         needed = cell(scores.get("wordings_for_80"), 0).partition(" ")[0]
         name = f"{line['benchmark']} {line['group']}{f' ({way})' if way else ''}, {metric}"
         ends = f"{number(min(each), 1)}, {number(max(each), 1)}" if each else ""
@@ -126,12 +126,12 @@ def main() -> None:
     results = json.loads(path.read_text()) if path.exists() else {}
     for benchmark, model in product(arguments.benchmarks.split(","), arguments.models):
         key = f"{Path(model).name} {benchmark}"
-        found = of_run(model, benchmark, arguments.data, arguments.out, arguments.limit, arguments.resamples)
-        results |= {key: found} if found else {}
+        lines = of_run(model, benchmark, arguments.data, arguments.out, arguments.limit, arguments.resamples)
+        results |= {key: lines} if lines else {}
         path.write_text("{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in results.items()) + "\n}\n")
-        print(key, len(found), flush=True)
+        print(key, len(lines), flush=True)
     if arguments.table:
-        print(tables([line for found in results.values() for line in found]))
+        print(tables([line for lines in results.values() for line in lines]))
 
 
 if __name__ == "__main__":

@@ -48,15 +48,17 @@ def coverage(case: tuple[Any, ...], runs: int) -> dict[str, Any]:
     from scoring.asking.wordings import averaged
 
     share = percentage("above", lambda t: t["x"] > 0, 50, "")
-    random, given = averaged(share), replace(averaged(share), parts=None)
+    random, fixed = averaged(share), replace(averaged(share), parts=None)
     hits, widths = np.zeros(2), np.zeros(2)
     for run in range(runs):
         x, codes = drawn(np.random.default_rng([run, CASES.index(case)]), case)
         table = {"x": x.ravel(), "wording": np.tile(np.arange(x.shape[1]), len(x))}
         group = Group("", np.ones(x.size, bool))
-        found = measure([(group, random), (group, given)], table, np.repeat(codes, x.shape[1]), resamples=400, seed=run)
-        hits += [e.low <= 50 <= e.high for e in found]
-        widths += [e.high - e.low for e in found]
+        estimates = measure(
+            [(group, random), (group, fixed)], table, np.repeat(codes, x.shape[1]), resamples=400, seed=run
+        )
+        hits += [e.low <= 50 <= e.high for e in estimates]
+        widths += [e.high - e.low for e in estimates]
     names = ("clusters", "items of each", "wordings", "sd cluster", "sd item", "sd wording", "sd rest")
     about = dict(zip(names, case, strict=True))
     return about | {
@@ -77,8 +79,8 @@ def components(runs: int) -> list[dict[str, Any]]:
                 + rng.normal(0, sds[1], wordings)
                 + rng.normal(0, sds[2], (items, wordings))
             )
-            found = variance.components(variance.moments(x, np.zeros_like(x)).sum(axis=0), ["wordings"])
-            values.append([float(found[frozenset(e)]) for e in (["items"], ["wordings"], ["items", "wordings"])])
+            variances = variance.components(variance.moments(x, np.zeros_like(x)).sum(axis=0), ["wordings"])
+            values.append([float(variances[frozenset(e)]) for e in (["items"], ["wordings"], ["items", "wordings"])])
         mean, sd = np.mean(values, axis=0), np.std(values, axis=0)
         lines.append(
             {"items": items, "wordings": wordings, "planted": [round(s**2, 4) for s in sds]}
@@ -98,15 +100,15 @@ def peer(sizes: Sequence[tuple[int, int]] = (*[(20, 5)] * 10, (100, 10), (200, 1
         rng = np.random.default_rng(seed)
         x = rng.normal(0, 1, (n, 1)) + rng.normal(0, 0.8, k) + rng.normal(0, 0.7, (n, k))
         start = time.perf_counter()
-        found = variance.components(variance.moments(x, np.zeros_like(x)).sum(axis=0), ["wordings"])
-        own = time.perf_counter() - start
+        variances = variance.components(variance.moments(x, np.zeros_like(x)).sum(axis=0), ["wordings"])
+        our_seconds = time.perf_counter() - start
         items, wordings = np.indices(x.shape).reshape(2, -1)
         frame = pd.DataFrame({"x": x.ravel(), "item": items, "wording": wordings, "one": 1})
         start = time.perf_counter()
         parts = {"item": "0 + C(item)", "wording": "0 + C(wording)"}
         fit = formula.mixedlm("x ~ 1", frame, groups="one", vc_formula=parts).fit(reml=True, method=["lbfgs"])
-        seconds[f"{n} items, {k} wordings"] = [round(time.perf_counter() - start, 3), round(own, 5)]
-        ours = [float(found[frozenset(e)]) for e in (["items"], ["wordings"], ["items", "wordings"])]
+        seconds[f"{n} items, {k} wordings"] = [round(time.perf_counter() - start, 3), round(our_seconds, 5)]
+        ours = [float(variances[frozenset(e)]) for e in (["items"], ["wordings"], ["items", "wordings"])]
         far = max(far, float(np.abs(np.array([*fit.vcomp, fit.scale]) - ours).max()))
     about = {"statsmodels": statsmodels.__version__, "designs": len(sizes), "largest difference": far}
     return about | {"seconds of statsmodels and of this project": seconds}
