@@ -58,9 +58,9 @@ def schedule(**changed):
     )
 
 
-def trained(path, plan, loss=squared):
+def trained(path, plan, loss=squared, printed=None):
     network = Line()
-    curve = fit(network, loss, ROWS, ROWS[:3], plan, path, Console(file=io.StringIO()))
+    curve = fit(network, loss, ROWS, ROWS[:3], plan, path, Console(file=printed or io.StringIO()))
     return curve, [weight.detach().clone() for weight in network.parameters()]
 
 
@@ -105,8 +105,10 @@ def test_only_the_steps_after_the_last_complete_checkpoint_are_repeated(tmp_path
         done.extend([1] * network.training)
         return squared(network, rows)
 
-    trained(tmp_path / "cut.pt", schedule(), counted)
+    printed = io.StringIO()
+    trained(tmp_path / "cut.pt", schedule(), counted, printed)
     assert len(done) == 12 - 6
+    assert "Training goes on after step 6 of 12." in printed.getvalue()
 
 
 def small_llama(**config):
