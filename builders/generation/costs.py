@@ -178,7 +178,7 @@ class SentLog(AppendLog):
     """
 
     error = ChatError
-    in_use = "Another run adds to {path}; wait until it ends, or give another --replies."
+    in_use = "Another command adds to {path}; wait until it ends, or give another --replies."
     unusable = "What was sent cannot be noted in {path} ({reason}); give a --replies that can be written and has room."
 
     def __init__(self, replies: Path, model: str, prices: CostModel | None = None, server: str = "") -> None:

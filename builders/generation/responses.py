@@ -253,7 +253,7 @@ class ResponseCache(AppendLog):
     """
 
     error = ChatError
-    in_use = "Another run adds to the replies in {path}; wait until it ends, or give another --replies."
+    in_use = "Another command adds to the replies in {path}; wait until it ends, or give another --replies."
     unusable = "The replies in {path} cannot be stored ({reason}); give a --replies that can be written and has room."
 
     def __init__(

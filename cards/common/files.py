@@ -178,12 +178,12 @@ def file_sha256(path: Path) -> str:
 def locked(folder: Path, refusal: type[Exception], *, wait: bool = False) -> Iterator[None]:
     """Locks a folder, which is made when missing, so that one run at a time writes there.
 
-    With ``wait`` it waits for the end of another run, which is refused otherwise.
+    With ``wait`` it waits for the end of another command, which is refused otherwise.
 
     Raises
     ------
     refusal
-        When another run has locked the folder, it is a symbolic link, or it cannot be made or written.
+        When another command has locked the folder, it is a symbolic link, or it cannot be made or written.
     """
     with ExitStack() as stack:
         try:
@@ -193,7 +193,7 @@ def locked(folder: Path, refusal: type[Exception], *, wait: bool = False) -> Ite
             refuse_links(folder, [LOCK], refusal)
             stack.enter_context(FileLock(folder / LOCK, timeout=-1 if wait else 0))
         except Timeout:
-            raise refusal(f"Another run is writing to {folder}; wait for it or choose another --out.") from None
+            raise refusal(f"Another command is writing to {folder}; wait for it or choose another --out.") from None
         except OSError as error:
             raise refusal(f"{folder} cannot be written ({error.strerror or error}); choose another --out.") from None
         yield

@@ -74,7 +74,7 @@ class Store(AppendLog):
     """
 
     error = ScoringError
-    in_use = "The responses in {path} are in use by another run; wait for its end, or write to another folder."
+    in_use = "The responses in {path} are in use by another command; wait for its end, or write to another folder."
     unusable = "The responses in {path} cannot be kept ({reason}); give a folder that can be written and has room."
 
     def __init__(self, folder: str | Path, key: Mapping[str, str], part: int = 0) -> None:

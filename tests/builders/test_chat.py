@@ -146,7 +146,7 @@ def test_replies_of_an_earlier_version_have_no_checksum_and_are_read(tmp_path):
 
 
 def test_two_runs_do_not_add_to_one_file(tmp_path):
-    with ResponseCache(tmp_path / "r.jsonl"), pytest.raises(ChatError, match="Another run adds to the replies"):
+    with ResponseCache(tmp_path / "r.jsonl"), pytest.raises(ChatError, match="Another command adds to the replies"):
         ResponseCache(tmp_path / "r.jsonl")
     ResponseCache(tmp_path / "r.jsonl").__exit__(None, None, None)
 

@@ -250,7 +250,7 @@ def test_a_second_rebuild_in_the_same_folder_is_refused(tmp_path):
     with FileLock(folder.parent / ".lock"):
         done = run(PROBES, "--offline", "--out", folder.parent, PROBES_CACHE=str(tmp_path / "cache"))
     assert done.returncode == 1
-    assert f"error: Another run is writing to {folder.parent}" in done.stderr
+    assert f"error: Another command is writing to {folder.parent}" in done.stderr
     assert tree(folder) == whole
 
 

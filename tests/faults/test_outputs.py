@@ -288,7 +288,7 @@ def test_results_of_other_settings_are_replaced_only_when_asked(tmp_path):
     assert len(other_rows) < 500
     assert message.endswith("; give another --out, or --overwrite to replace them.")
     with locked(tmp_path / "out", RuntimeError):
-        assert "Another run is writing to" in refused(score())
+        assert "Another command is writing to" in refused(score())
     assert (tmp_path / "out" / "results.json").read_bytes() == before
     assert score().returncode == 0
     assert score("--prompt", "instruction", "--overwrite").returncode == 0

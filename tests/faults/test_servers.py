@@ -567,7 +567,7 @@ def test_a_note_of_what_was_sent_that_was_edited_is_refused(tmp_path):
         log.add(asked("b"), -1)
     with SentLog(path, "m") as log:
         assert log.unanswered([], PRICES) == [PRICES.cost(17, 50)]
-        with pytest.raises(ChatError, match="Another run adds to"):
+        with pytest.raises(ChatError, match="Another command adds to"):
             SentLog(path, "m")
     with SentLog(path, "other") as log:
         assert log.unanswered([], PRICES) == [PRICES.cost(17, 50)]  # two names have one budget

@@ -255,7 +255,7 @@ def test_two_runs_on_one_file_are_refused(tmp_path):
         )
         command = [sys.executable, "-c", code, str(tmp_path), json.dumps(KEY)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        expected = f"The responses in {store.path} are in use by another run; wait for its end, or write to another"
+        expected = f"The responses in {store.path} are in use by another command; wait for its end, or write to another"
         assert expected in done.stderr
         with Store(tmp_path, KEY | {"model": "other"}) as other:
             assert len(other) == 0
