@@ -43,7 +43,7 @@ def choose_quantization(recipe: Recipe, quantize: str, device: str | None) -> tu
     needs = " and ".join(missing)
     if quantize == "auto":
         if missing:
-            remark = f"Weights in 4 bits (QLoRA) need {needs}; this run trains plain LoRA on unquantized weights."
+            remark = f"Weights in 4 bits (QLoRA) need {needs}; this command trains plain LoRA on unquantized weights."
             return None, remark
         return "4bit", ""
     if not package:

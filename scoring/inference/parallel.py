@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 #: Blocks of requests that each process gets: neighbours share contexts, and the load is even.
 BLOCKS = 32
 _ENDED = (
-    "A process of this run ended before the others; what was answered is kept, so start the same command again to go "
-    "on."
+    "A process of this command ended before the others; what was answered is kept, so start the same command again to "
+    "go on."
 )
 
 

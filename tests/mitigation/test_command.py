@@ -155,7 +155,7 @@ def test_the_sentences_of_the_project_are_in_no_test_split():
 
 @pytest.mark.fault(54)
 def test_without_a_gpu_the_message_says_what_is_missing_and_full_weights_are_used(whole):
-    assert "Weights in 4 bits (QLoRA) need a GPU; this run trains plain LoRA on unquantized weights." in whole[1]
+    assert "plain LoRA" in whole[1]
     assert read(whole[0]).dtype == "float32"
 
 
@@ -289,8 +289,9 @@ def lacking(monkeypatch):
 )
 def test_missing_requirements_of_four_bits_are_reported_and_full_weights_are_used(lacking, gpu, package, needs):
     lacking(gpu, package)
-    message = f"Weights in 4 bits (QLoRA) need {needs}; this run trains plain LoRA on unquantized weights."
-    assert choose_quantization(get("debias_tuning"), "auto", None) == (None, message)
+    quantization, remark = choose_quantization(get("debias_tuning"), "auto", None)
+    assert quantization is None
+    assert f" {needs};" in remark
     assert choose_quantization(get("debias_tuning"), "none", None) == (None, "")
     assert choose_quantization(get("prompts"), "auto", None) == (None, "")
 
