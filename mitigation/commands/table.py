@@ -6,7 +6,7 @@ where the paper did not release its own (PS and DS). ``--sweep`` adds the curves
 each block, and scores by the block that is edited and by the number of units.
 
 A method whose adapter is complete is not run again, so the command continues an interrupted one. The folders of
-methods that another machine made can be put into the same folder; ``--methods ""`` then only writes the page.
+methods that another machine made can be put into the same folder; ``--methods none`` then only writes the page.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main(
         typer.Option(help="Folder of the adapters and of methods.html, .csv, .md, .json; below tables by default."),
     ] = None,
     methods: Annotated[
-        str, typer.Option(metavar="A,B", help="Recipes, all of them, or none to write the page alone.")
+        str, typer.Option(metavar="A,B", help="Recipes; or all; or none, which writes the page alone.")
     ] = "all",
     domains: Annotated[
         str,
@@ -155,11 +155,19 @@ def recipe_and_model(names: Sequence[str]) -> tuple[str, str]:
 
 
 def names_of_recipes(recipe: str, methods: str) -> Sequence[str]:
-    """The recipes of a call: the one before the model, or those of ``--methods``, where ``all`` is every recipe."""
+    """The recipes of a call: the one before the model, or those of ``--methods``.
+
+    ``all`` is every recipe. ``none`` and an empty text are no recipe, so only the page is written.
+
+    >>> names_of_recipes("", "leace,inlp"), names_of_recipes("", "none")
+    (['leace', 'inlp'], [])
+    """
     if recipe:
         return [recipe]
     if methods == "all":
         return recipes.names()
+    if methods == "none":
+        return []
     return text.split_list(methods)
 
 

@@ -338,7 +338,7 @@ def test_methods_side_by_side_have_glue_where_it_can_be_measured(folders, tmp_pa
     facts = read(adapter)
     put(tmp_path / "prompts" / "prompt.json", b"{}")
     write_facts(tmp_path / "prompts", replace(facts, files={}))
-    command = ["methods", str(folders["gpt2"]), "--out", str(tmp_path), "--methods", ""]
+    command = ["methods", str(folders["gpt2"]), "--out", str(tmp_path), "--methods", "none"]
     done = CliRunner().invoke(app, [*command, "--glue", "wnli", "--limit", "4"])
     assert done.exit_code == 0, done.output
     assert "is a prompt, and GLUE fine-tunes weights" in " ".join(done.output.split())
