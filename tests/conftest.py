@@ -87,13 +87,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         sys.modules["torch"].manual_seed(0)
 
 
-def pytest_runtest_teardown() -> None:
-    """Forgets the files that a test included: a command in a later test would name them beside its own error."""
-    for name in list(sys.modules):
-        if name.startswith("included_"):
-            del sys.modules[name]
-
-
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Fails a test that asked the network, in its fixtures too, and also if the code under test went on without."""
