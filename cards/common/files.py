@@ -176,7 +176,7 @@ def file_sha256(path: Path) -> str:
 
 @contextmanager
 def locked(folder: Path, refusal: type[Exception], *, wait: bool = False) -> Iterator[None]:
-    """Locks a folder, which is made when missing, so that one run at a time writes there.
+    """Locks a folder, which is made when missing, so that one command at a time writes there.
 
     With ``wait`` it waits for the end of another command, which is refused otherwise.
 

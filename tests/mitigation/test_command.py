@@ -155,6 +155,7 @@ def test_the_sentences_of_the_project_are_in_no_test_split():
 
 @pytest.mark.fault(54)
 def test_without_a_gpu_the_message_says_what_is_missing_and_full_weights_are_used(whole):
+    assert "need a GPU;" in whole[1]
     assert "plain LoRA" in whole[1]
     assert read(whole[0]).dtype == "float32"
 
@@ -291,7 +292,8 @@ def test_missing_requirements_of_four_bits_are_reported_and_full_weights_are_use
     lacking(gpu, package)
     quantization, remark = choose_quantization(get("debias_tuning"), "auto", None)
     assert quantization is None
-    assert f" {needs};" in remark
+    assert f"need {needs};" in remark
+    assert "plain LoRA" in remark
     assert choose_quantization(get("debias_tuning"), "none", None) == (None, "")
     assert choose_quantization(get("prompts"), "auto", None) == (None, "")
 

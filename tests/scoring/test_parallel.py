@@ -98,6 +98,7 @@ def test_a_process_that_is_killed_ends_the_run_in_one_sentence_and_what_was_answ
     assert process.returncode != 0
     (told,) = [line for line in errors.splitlines() if line.startswith("error: ")]
     assert "ended before the others" in told
+    assert "start the same command again" in told
     kept = len(lines(part)) - 1
     assert kept >= 2
     whole = alone(data, out)
