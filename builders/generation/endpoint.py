@@ -143,6 +143,7 @@ class Endpoint:
             model=self._http.without_key(_text(reply.get("model"))),
             usage=_usage(_object(reply.get("usage"))),
             finish_reason=_text(choice.get("finish_reason")) or "stop",
+            system_fingerprint=self._http.without_key(_text(reply.get("system_fingerprint"))),
         )
 
 

@@ -11,7 +11,9 @@ A stored response is a JSON object on one line, with
     the address of the server that responded; absent in lines of earlier versions;
 ``reply``, ``model``, ``date``, ``usage``, ``finish_reason``
     the text, the model that responded, the day in UTC, the counted tokens (null if the server did not count
-    them), and why the text ended: ``stop``, ``length`` when it reached ``max_tokens``, …;
+    them), and why the text ended: ``stop``, ``length`` when it reached ``max_tokens``, ``content_filter``, …;
+``system_fingerprint``
+    the mark that the server gives its configuration; absent where it gives none;
 ``sha256``
     the checksum of the others: SHA-256 of their canonical JSON. Lines of earlier versions have none.
 
@@ -98,6 +100,7 @@ class ChatResponse(BaseModel):
     date: str
     usage: dict[str, int] | None
     finish_reason: str
+    system_fingerprint: str = ""
     server: str = ""
 
     @model_validator(mode="before")
@@ -122,7 +125,11 @@ class ChatResponse(BaseModel):
 
     def to_line(self) -> str:
         """The JSON line that is stored, without its end."""
-        content = self.model_dump(by_alias=True, exclude=set() if self.server else {"server"})
+        content = self.model_dump(by_alias=True)
+        # Left out, so that the lines of servers that give no fingerprint are those of earlier versions.
+        for name in ("system_fingerprint", "server"):
+            if not content[name]:
+                del content[name]
         return json.dumps(content | {"sha256": _checksum(content)}, ensure_ascii=False, allow_nan=False)
 
     def of_server(self, server: str) -> "ChatResponse":
@@ -138,6 +145,7 @@ def response(
     date: str = "",
     usage: tuple[int, int] | None = None,
     finish_reason: str = "stop",
+    system_fingerprint: str = "",
 ) -> ChatResponse:
     """The response to a request.
 
@@ -167,6 +175,7 @@ def response(
         date=date or datetime.now(UTC).date().isoformat(),
         usage=counts,
         finish_reason=finish_reason,
+        system_fingerprint=system_fingerprint,
     )
 
 

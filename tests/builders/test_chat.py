@@ -15,6 +15,7 @@ from builders.generation.costs import Budget, BudgetExceeded, CostModel, cost_mo
 from builders.generation.endpoint import Endpoint
 from builders.generation.responses import (
     ChatError,
+    ChatResponse,
     MissingResponse,
     ModelNotFound,
     ResponseCache,
@@ -85,6 +86,9 @@ def test_a_line_has_the_fixed_fields_and_its_key_is_the_digest_of_the_canonical_
     assert line["key"] == hashlib.sha256(canonical.encode()).hexdigest()
     assert line["usage"] == {"prompt_tokens": 3, "completion_tokens": 2}
     assert "“Oui”" in made.to_line()
+    marked = response(asked("a"), "b", system_fingerprint="fp_1")
+    assert json.loads(marked.to_line())["system_fingerprint"] == "fp_1"
+    assert ChatResponse.model_validate_json(marked.to_line()) == marked
 
 
 def test_half_a_surrogate_pair_in_a_reply_can_be_kept(tmp_path):

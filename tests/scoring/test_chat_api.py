@@ -120,6 +120,39 @@ def test_every_output_says_that_answers_are_sampled(whole):
         )
 
 
+def test_a_changed_model_a_changed_server_and_cut_replies_are_recorded_and_said(data, tmp_path):
+    """Another model, in another configuration, gives each question its third and fourth answers, and cuts them."""
+
+    def changing(body, before):
+        text = writer(body, before)
+        if body["seed"] < 2:
+            return Answer(text, system_fingerprint="fp_1")
+        return Answer(text, model="m-2027", system_fingerprint="fp_2", finish_reason="length")
+
+    with serving(changing) as server:
+        done = run(server, data, tmp_path, "--benchmarks", "neutral", "--samples", "4")
+    assert done.exit_code == 0, done.output
+    environment = read(tmp_path).environment
+    assert environment["models that replied"] == {"m-2026": 8, "m-2027": 8}
+    assert environment["system fingerprints"] == {"fp_1": 8, "fp_2": 8}
+    assert environment["finish reasons"] == {"length": 8, "stop": 8}
+    assert "The replies name 2 models: m-2026 (8), m-2027 (8)." in done.output
+    assert "The replies have 2 system fingerprints: fp_1 (8), fp_2 (8)." in done.output
+    assert "8 of 16 replies did not end by themselves: the finish_reason is length (8)." in done.output
+    page = (tmp_path / "report.html").read_text()
+    assert "models that replied · m-2027" in page
+    lines = [json.loads(line) for line in (tmp_path / "replies.jsonl").read_text().splitlines()]
+    assert {(line["model"], line["system_fingerprint"]) for line in lines} == {("m-2026", "fp_1"), ("m-2027", "fp_2")}
+
+
+def test_replies_of_one_model_that_end_by_themselves_need_no_sentence(whole):
+    out, printed, _ = whole
+    assert read(out).environment["models that replied"] == {"m-2026": 40}
+    assert "system fingerprints" not in read(out).environment
+    assert "The replies" not in printed
+    assert "end by themselves" not in printed
+
+
 def test_a_second_run_sends_nothing_and_has_the_same_numbers(whole, data, tmp_path):
     out, _, _ = whole
     (tmp_path / "replies.jsonl").write_bytes((out / "replies.jsonl").read_bytes())

@@ -31,6 +31,8 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
     delay: float = 0.0
     usage: tuple[int, int] | None = (10, 5)
+    model: str = ""  # the name in the reply, by default the one asked for with a year
+    system_fingerprint: str | None = None
     raw: str = ""  # the whole body, for a server that is no such server
     drip: float = 0.0  # seconds between two bytes of the body
     fault: str = ""  # the name of what happens instead, see tests.support.wire
@@ -146,7 +148,8 @@ def payload(body: dict[str, Any], answer: Answer) -> dict[str, Any]:
         "id": "reply-1",
         "object": "chat.completion",
         "created": int(time.time()),
-        "model": f"{body['model']}-2026",
+        "model": answer.model or f"{body['model']}-2026",
+        "system_fingerprint": answer.system_fingerprint,
         "choices": [{"index": 0, "message": message, "finish_reason": answer.finish_reason}],
         "usage": used,
     }

@@ -5,6 +5,7 @@ samples, so the numbers are shares of answers and not probabilities, and every r
 """
 
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields, replace
@@ -37,6 +38,12 @@ from scoring.types import Benchmark, Estimate, Line, Report, Request, Row, Sampl
 #: The most tokens of the answer to an opening.
 OPENING = 64
 _NEEDS = "The benchmark {} needs log-probabilities, which a chat API does not give"
+#: What a report counts of the replies: the name of the fact, and the field of a reply.
+REPLIES = {
+    "models that replied": "model",
+    "finish reasons": "finish_reason",
+    "system fingerprints": "system_fingerprint",
+}
 #: The sentence of a report about its numbers.
 SAMPLED = "These are sampled answers, not probabilities: the numbers are shares of what the model wrote."
 
@@ -75,6 +82,7 @@ def sample(options: GenerationOptions, sampling: Sampling, settings: Settings, c
         failure.exit_code = error.exit_code  # as in probes generate
         raise failure from None
     scored = result(answers, parts, options.model, sampling, settings, prompt)
+    remarks += said_of_replies(scored.report.environment)
     scored = with_notes(scored, parts, remarks, lacking, str(sampling), settings.data)
     if out:
         with locked(out, ScoringError):
@@ -232,12 +240,9 @@ def report_of_answers(
     estimates: Sequence[Estimate] = (),
 ) -> Report:
     """The report of a run; before anything is asked there are no ``answers``, and it says not who gave them."""
-    servers = set()
-    models = set()
-    for _, of_benchmark in answers.values():
-        for answer in of_benchmark:
-            servers.add(answer.server)
-            models.add(answer.model)
+    replies = [answer for _, of_benchmark in answers.values() for answer in of_benchmark]
+    servers = {answer.server for answer in replies}
+    models = {answer.model for answer in replies}
     key = answer_key(
         model,
         server=" ".join(sorted(servers)),
@@ -253,6 +258,11 @@ def report_of_answers(
         "settings": recorded(settings, sampling),
         "response key": shown_key(key),
     }
+    for name, field_of_reply in REPLIES.items():
+        counts = Counter(str(getattr(answer, field_of_reply)) for answer in replies)
+        # Not every server gives a fingerprint.
+        if counts.keys() - {""}:
+            environment[name] = dict(sorted(counts.items()))
     return report_of(
         parts,
         settings,
@@ -266,6 +276,37 @@ def report_of_answers(
         adapter="",
         dtype=SAMPLED_DTYPE,
     )
+
+
+def said_of_replies(environment: Mapping[str, Any]) -> list[str]:
+    """Sentences about replies of several models or configurations, and texts that did not end by themselves.
+
+    >>> said_of_replies({"models that replied": {"m-1": 9, "m-2": 1}})
+    ['The replies name 2 models: m-1 (9), m-2 (1). The scores mix them; give --model-name the exact name of one.']
+    """
+    sentences = []
+    models, ends, fingerprints = (environment.get(name, {}) for name in REPLIES)
+    if len(models) > 1:
+        sentences.append(
+            f"The replies name {len(models)} models: {_counts(models)}. The scores mix them; give --model-name "
+            "the exact name of one."
+        )
+    if len(fingerprints) > 1:
+        sentences.append(
+            f"The replies have {len(fingerprints)} system fingerprints: {_counts(fingerprints)}. The configuration of "
+            "the server changed between them."
+        )
+    others = {reason: count for reason, count in ends.items() if reason != "stop"}
+    if others:
+        sentences.append(
+            f"{sum(others.values()):,} of {sum(ends.values()):,} replies did not end by themselves: the finish_reason "
+            f"is {_counts(others)}."
+        )
+    return sentences
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name or 'none'} ({count:,})" for name, count in counts.items())
 
 
 def _sampled(benchmark: Benchmark) -> Sampled:
