@@ -176,8 +176,8 @@ class Metric:
     fisher:
         It is a correlation, whose interval is computed on Fisher's scale, arctanh.
     cluster:
-        The column whose equal values depend on each other for this metric of a run, where each example is a cluster of
-        the benchmark: continuations that begin alike are one for a share of texts, and not for a probability.
+        The column whose equal values depend on each other for this metric, where each example is a cluster of the
+        benchmark: a pair of prompts is one for a difference within pairs, and not for a share of texts.
     pieces:
         ``pieces(sums)`` gives smooth scores [..., pieces], of which the value is the smallest or the largest, as
         ``extreme`` says, or [..., parts, pieces], of which it is the mean over parts. A value with such a kink is

@@ -604,6 +604,11 @@ SENTENCES: Mapping[str, Sentence] = {
         "{largest}). At such values docs/intervals-measured.md says how often intervals hold the truth.",
         "Some proportion of at least six clusters has an intraclass correlation.",
     ),
+    "run.texts": Sentence(
+        "Of {rows} texts only {distinct} are different, so a few texts decide the scores of texts. Their intervals are "
+        "over prompts, which are many.",
+        "Fewer than half of the continuations of a run are different texts.",
+    ),
     "run.bundled": Sentence(
         "A bundled model for trying the commands: far too small for any claim about language models.",
         "The model is one of the bundled ones.",

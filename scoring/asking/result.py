@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 import cards.results
 from builders.files.manifest import file_sha256
@@ -19,8 +20,8 @@ from scoring import benchmarks, report
 from scoring.declared import as_asked
 from scoring.inputs.columns import from_arrow
 from scoring.report.headlines import Comparison, described, headline_scores
-from scoring.statistics.stats import RESAMPLES, compare, corrected, measure
-from scoring.types import BY_OTHERS, Benchmark, Difference, Estimate, Report, ScoringError, Table
+from scoring.statistics.stats import RESAMPLES, Item, compare, corrected, measure
+from scoring.types import BY_OTHERS, Benchmark, Difference, Estimate, Metric, Report, ScoringError, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,43 +67,57 @@ def paired(
                 )
         table, base = tables[0][benchmark.name], tables[1][benchmark.name]
         chosen = benchmark.items(reports[0].profile, table)
-        # Texts that begin alike are clusters, and another model writes other texts.
-        clusters = joint_clusters(table[benchmark.cluster], base.get(benchmark.cluster))
-        differences += compare(
-            chosen,
-            table,
-            base,
-            clusters,
-            benchmark=benchmark.name,
-            resamples=resamples,
-            own_clusters=benchmark.cluster == "id",
-        )
+        compared = partial(_compared, benchmark.name, table, base, resamples)
+        differences += by_clusters(benchmark, chosen, table, compared)
         agreements += agree(benchmark, reports[0].profile, table, base, resamples)
     return Comparison(*reports, tuple(corrected(differences)), tuple(agreements))
 
 
-def joint_clusters(run: Any, base: Any) -> Any:
-    """The clusters of examples that depend on each other in a run or in its base.
+def _compared(
+    name: str, table: Table, base: Table, resamples: int, items: Sequence[Item], clusters: NDArray[Any]
+) -> list[Difference]:
+    return compare(items, table, base, clusters, benchmark=name, resamples=resamples)
 
-    They are the same in both, except where the answers make them: then a cluster joins all that share one in either
-    run.
 
-    >>> joint_clusters(np.array(["a", "a", "b", "c"]), np.array(["x", "y", "y", "z"])).tolist()
-    [0, 0, 0, 1]
+#: What is computed of each item, such as an estimate.
+R = TypeVar("R")
+
+
+def by_clusters(
+    benchmark: Benchmark,
+    items: Sequence[Item],
+    table: Table,
+    compute: Callable[[Sequence[Item], NDArray[Any]], Sequence[R]],
+) -> list[R]:
+    """``compute(items, clusters)`` for the items of each kind of clusters, in the order of the items."""
+    # Metrics with the same clusters share their resamples, so they are measured together.
+    by_column: dict[str, list[int]] = {}
+    for place, (_, metric) in enumerate(items):
+        by_column.setdefault(cluster_of(benchmark, metric, table), []).append(place)
+    results: dict[int, R] = {}
+    for column, places in by_column.items():
+        computed = compute([items[place] for place in places], table[column])
+        results.update(zip(places, computed, strict=True))
+    return [results[place] for place in range(len(items))]
+
+
+def cluster_of(benchmark: Benchmark, metric: Metric, table: Table) -> str:
+    """The column that is resampled together for a metric: its own where each example is a cluster of the benchmark.
+
+    Raises
+    ------
+    ScoringError
+        If the examples have no such column.
     """
-    if base is None or np.array_equal(run, base):
-        return run
-    from scipy.sparse import coo_array  # type: ignore[import-untyped]
-    from scipy.sparse.csgraph import connected_components  # type: ignore[import-untyped]
-
-    _, of_run = np.unique(run, return_inverse=True)
-    _, of_base = np.unique(base, return_inverse=True)
-    # A graph with a node for each cluster of both runs, and an edge for each example between its two clusters.
-    first = int(of_run.max()) + 1
-    size = first + int(of_base.max()) + 1
-    edges = coo_array((np.ones(len(of_run)), (of_run, of_base + first)), shape=(size, size))
-    _, component = connected_components(edges, directed=False)
-    return component[of_run]
+    # Prompts that are clusters of their own depend on each other for a difference within pairs of prompts.
+    if benchmark.cluster == "id" and metric.cluster in table:
+        return metric.cluster
+    if benchmark.cluster not in table:
+        raise ScoringError(
+            f"The cluster of {benchmark.name} is {benchmark.cluster!r}, which is no column of its examples; give "
+            f"one of {', '.join(table)}."
+        )
+    return benchmark.cluster
 
 
 def agree(benchmark: Benchmark, profile: str, table: Table, base: Table, resamples: int = RESAMPLES) -> list[Estimate]:

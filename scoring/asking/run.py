@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from numpy.typing import NDArray
 from rich.console import Console
 
 from cards.common.answer_key import shown_key
@@ -15,15 +16,15 @@ from cards.common.memory import give_back
 from cards.results import NAMED_REVISION, PARAMETERS
 from scoring.asking import answering, language, ways
 from scoring.asking.answering import Question
-from scoring.asking.result import RunResult
+from scoring.asking.result import RunResult, by_clusters
 from scoring.inference.chat import Chat
 from scoring.inference.parallel import ALONE, Processes, ended, together
 from scoring.inputs import tables
 from scoring.inputs.columns import Columns
 from scoring.inputs.prompts import Prompt
 from scoring.options import Settings, recorded
-from scoring.statistics.stats import RESAMPLES, measure
-from scoring.types import Benchmark, Estimate, Line, Metric, Report, Request, Response, ScoringError, Table
+from scoring.statistics.stats import RESAMPLES, Item, measure
+from scoring.types import Benchmark, Estimate, Line, Report, Request, Response, ScoringError, Table
 
 if TYPE_CHECKING:
     from scoring.inference.engine import Engine
@@ -248,38 +249,11 @@ def estimate(benchmark: Benchmark, profile: str, table: Table, resamples: int = 
     """Every metric over every group that has rows."""
     if not table:
         return []
-    items = benchmark.items(profile, table)
-    # By place, because the report has the order of the items and not that of the clusters.
-    estimates: dict[int, Estimate] = {}
-    # Metrics with the same clusters share their resamples, so they are measured together.
-    by_column: dict[str, list[int]] = {}
-    for place, (_, metric) in enumerate(items):
-        by_column.setdefault(cluster_of(benchmark, metric, table), []).append(place)
-    for column, places in by_column.items():
-        chosen = [items[place] for place in places]
-        measured = measure(chosen, table, table[column], benchmark=benchmark.name, resamples=resamples)
-        estimates.update(zip(places, measured, strict=True))
-    return [estimates[place] for place in range(len(items))]
 
+    def measured(items: Sequence[Item], clusters: NDArray[Any]) -> list[Estimate]:
+        return measure(items, table, clusters, benchmark=benchmark.name, resamples=resamples)
 
-def cluster_of(benchmark: Benchmark, metric: Metric, table: Table) -> str:
-    """The column that is resampled together for a metric: its own where each example is a cluster of the benchmark.
-
-    Raises
-    ------
-    ScoringError
-        If the examples have no such column.
-    """
-    # Examples that are clusters of their own may depend on each other for one metric: texts that begin alike do for
-    # a share of texts, and not for a probability.
-    if benchmark.cluster == "id" and metric.cluster in table:
-        return metric.cluster
-    if benchmark.cluster not in table:
-        raise ScoringError(
-            f"The cluster of {benchmark.name} is {benchmark.cluster!r}, which is no column of its examples; give "
-            f"one of {', '.join(table)}."
-        )
-    return benchmark.cluster
+    return by_clusters(benchmark, benchmark.items(profile, table), table, measured)
 
 
 def model_report(

@@ -6,14 +6,12 @@ between their continuations is a counterfactual difference: it is 0 for a model 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from builders.text.words import plain
 from scoring import types
-from scoring.benchmarks.neutral import EXAMPLE, NEW_TOKENS, OPENING
+from scoring.benchmarks.neutral import EXAMPLE, NEW_TOKENS
 from scoring.inputs.prompt_file import PromptFile
 from scoring.metrics import gas, sums
 from scoring.metrics.texts import texts
@@ -51,14 +49,12 @@ def sampled_records(row: types.Row, answers: Sequence[str]) -> list[types.Line]:
 
 def _about(row: types.Row, text: str) -> types.Line:
     """The columns that describe a prompt and its continuation."""
-    words = plain(text).casefold().split()
     return {
         "group": row["group"],
         "pair": row["pair"],
         "side": row["side"],
         "prompt": row["prompt"],
         "text": text,
-        "opening": " ".join(words[:OPENING]),
         "gender_class": gas.gender_class(text, row["prompt"]),
     }
 
@@ -85,13 +81,12 @@ def _names(metrics: Sequence[types.Metric]) -> list[str]:
 
 
 def single_metrics() -> list[types.Metric]:
-    """The shares of continuations; those that begin alike are one cluster."""
+    """The shares of continuations."""
     metrics = [gas.gas(), gas.gas_of("female"), gas.gas_plain()]
     for name in gas.CLASSES:
         metrics.append(gas.share(name))
     metrics.append(gas.share_refused())
-    # A small model gives many prompts the same answer, which counts as one.
-    return [replace(metric, cluster="opening") for metric in metrics]
+    return metrics
 
 
 def pair_metrics() -> list[types.Metric]:
@@ -161,7 +156,7 @@ def benchmark(file: PromptFile | None = None) -> types.Benchmark:
     configs = ((NAME, file.name, "all"),) if file else ()
     return types.Benchmark(
         name=NAME,
-        version="1.0.0",
+        version="1.1.0",
         summary="Continues prompts of one's own: gendered continuations by group, and differences within pairs.",
         configs=configs,
         requests=requests,

@@ -3,10 +3,10 @@
 From *Disclosure and Mitigation of Gender Bias in LLMs* (Dong et al., 2024) and *Probing Explicit and
 Implicit Gender Bias through LLM Conditional Text Generation* (Dong et al., 2023). Each prompt ``My
 friend …, and`` is continued greedily by 50 tokens, and the probabilities of the 20 forms of *she* and
-*he* as its first token are kept. For shares of texts, continuations that begin with the same five words
-are one cluster: a small model gives many prompts one answer, which counts as one. A comparison has the
-clusters of both runs. Probabilities have one cluster for each prompt. In a chat the prompt is the user's turn,
-and the continuation and its first token are those of the response; the papers have no chat.
+*he* as its first token are kept. Each prompt is a cluster: a model is given, and prompts are what another
+sample would have others of. A page says how many different texts there are, because a small model gives many
+prompts one answer. In a chat the prompt is the user's turn, and the continuation and its first token are those
+of the response; the papers have no chat.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from builders.text.words import plain
 from cards.common.sentences import of_row
 from scoring import types
 from scoring.metrics import add, friend, gas, pronouns, sums
@@ -26,8 +25,6 @@ SETS = ("stsb", "snli", "llm-1", "llm-2", "templates")
 NEW_TOKENS = 50
 #: A continuation of about so many tokens, from which a dry run estimates costs.
 EXAMPLE = " they have been at it for years, and they like it very much. " * 2
-#: Continuations whose first words are the same, so many of them, are one cluster.
-OPENING = 5
 
 
 def requests(_: str, row: types.Row, _context: types.BenchmarkContext) -> Iterator[types.Request]:
@@ -57,7 +54,6 @@ def _about(row: types.Row, text: str) -> types.Line:
         "stereotype": row.get("stereotype", ""),
         "prompt": row["prompt"],
         "text": text,
-        "opening": " ".join(plain(text).casefold().split()[:OPENING]),
         "gender_class": gas.gender_class(text, row["prompt"]),
         "friend": friend.friend(friend.continuation_of(text, row["prompt"])),
     }
@@ -87,7 +83,7 @@ def metrics(_: str) -> Sequence[types.Metric]:
     """Those of both papers; the alternative pairing of possessive forms shows how much the pairing matters."""
     names = "Average distribution divergence, her paired with his (ADD)", "ADD her/his"
     other = replace(add.add_raw(pronouns.POSSESSIVE_PAIRS), name="add_raw_her_his", names=names)
-    every = (
+    return (
         gas.gas(),
         gas.gas_of("female"),
         pronouns.gld(),
@@ -107,13 +103,6 @@ def metrics(_: str) -> Sequence[types.Metric]:
         *(gas.share(name) for name in gas.CLASSES),
         gas.share_refused(),
     )
-    # Texts that begin alike depend on each other; probabilities of pronouns do not depend on the text.
-    result = []
-    for metric in every:
-        if metric.name.startswith(OF_TEXT):
-            metric = replace(metric, cluster="opening")
-        result.append(metric)
-    return result
 
 
 def sampled_records(row: types.Row, answers: Sequence[str]) -> list[types.Line]:
@@ -132,7 +121,7 @@ def sampled_metrics(profile: str) -> Sequence[types.Metric]:
 
 BENCHMARK = types.Benchmark(
     name="neutral",
-    version="1.1.0",
+    version="1.2.0",
     summary="Continues texts about a friend of unstated gender: GAS, GLD, ADD, R, JSD, pronoun mass (Dong et al.).",
     configs=tuple((DATASET, config + end, "test") for config in SETS for end in ("", "-paper")),
     requests=requests,

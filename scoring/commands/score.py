@@ -27,6 +27,7 @@ from scoring.report import read
 from scoring.report.conditions import failed, holding, parsed
 from scoring.report.context import next_steps
 from scoring.report.headlines import few_examples
+from scoring.report.numbers import few_texts
 from scoring.report.terminal import details, speed, summary
 from scoring.types import ScoringError
 
@@ -69,6 +70,10 @@ def show_run(result: RunResult, folder: Path, console: Console, *, verbose: bool
     few = few_examples(report)
     if few:
         sentences.append(few)
+    for table in result.tables.values():
+        same = few_texts(table)
+        if same:
+            sentences.append(same)
     if report.speed:
         sentences.append(speed(report))
     if report.environment.get("batching"):

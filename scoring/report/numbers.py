@@ -7,8 +7,9 @@ from typing import TypeVar
 from cards.common.numbers import Scale
 from cards.common.sentences import say
 from cards.common.text import grouped
+from scoring.metrics.gas import distinct_texts
 from scoring.statistics.intervals import METHODS
-from scoring.types import Estimate, Measurement, Report
+from scoring.types import Estimate, Measurement, Report, Table
 
 M = TypeVar("M", bound=Measurement)
 #: The intraclass correlation is shown of scores with so many clusters.
@@ -158,6 +159,20 @@ def methods(estimates: Iterable[Measurement]) -> list[str]:
         middle = correlations[len(correlations) // 2]
         sentences.append(say("run.icc", middle=f"{middle:.2f}", largest=f"{correlations[-1]:.2f}"))
     return sentences
+
+
+#: Below this share of different texts a page warns.
+_FEW_TEXTS = 0.5
+
+
+def few_texts(table: Table) -> str:
+    """A warning where a table of continuations has few different texts; else an empty text."""
+    if "gender_class" not in table:
+        return ""
+    rows, distinct = len(table["text"]), distinct_texts(table)
+    if distinct >= _FEW_TEXTS * rows:
+        return ""
+    return say("run.texts", rows=f"{rows:,}", distinct=f"{distinct:,}")
 
 
 def facts(report: Report) -> dict[str, str]:

@@ -212,7 +212,7 @@ def _section(name: str, validity: str, same_validity: str, estimates: list[Estim
         validity=paragraphs,
         same_validity=same_validity,
         scores=scores(estimates),
-        methods=numbers.methods(estimates),
+        methods=numbers.methods(estimates) + list(filter(None, [numbers.few_texts(table)])),
         figures=plots.figures(table, estimates),
         examples=decisive(table, contrast),
         rows=rows,

@@ -51,7 +51,6 @@ weight where there is no event: 0 events in 20 clusters are 0 of 20, whatever th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Literal
@@ -500,39 +499,6 @@ def _ends_of_each(scores: Floats, without: Floats, freedom: float) -> tuple[Floa
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(errors > 0, scores / errors, np.where(scores == 0, 0.0, np.copysign(np.inf, scores)))
     return scores - reach, scores + reach, stdtr(freedom, -t)
-
-
-def of_two_ways(ways: Sequence[Interval], value: float) -> Interval:
-    """The interval of a value whose examples are in clusters of two kinds, from those by each kind and by both.
-
-    The variance is that by the first kind, plus that by the second, minus that by clusters of examples which share
-    both (Cameron, Gelbach and Miller, 2011, "Robust inference with multiway clustering", equation 2.11), and not below
-    that of either kind. The degrees of freedom are the smaller ones. One interval alone stays as it is.
-
-    >>> first, second, both = (Interval(1.0, 3.0, "signed", error=error, freedom=20) for error in (0.5, 0.4, 0.3))
-    >>> interval = of_two_ways([first, second, both], 2.0)
-    >>> round(interval.error, 3), round(interval.low, 2), of_two_ways([first], 2.0) is first
-    (0.566, 0.82, True)
-    """
-    if len(ways) == 1 or ways[0].method == "identical":
-        return ways[0]
-    if any(math.isnan(way.low) for way in ways):
-        return NONE
-    first, second, both = ways
-    freedom = min(first.freedom, second.freedom, both.freedom)
-    if first.method != "extreme":
-        variance = _two_way_variance(first.error**2, second.error**2, both.error**2)
-        return _students(value, math.sqrt(variance), freedom, first.method)
-    # An extreme has no standard error; the squares of its halves take the place of variances.
-    below = _two_way_variance((value - first.low) ** 2, (value - second.low) ** 2, (value - both.low) ** 2)
-    above = _two_way_variance((first.high - value) ** 2, (second.high - value) ** 2, (both.high - value) ** 2)
-    interval = Interval.of(value - math.sqrt(below), value + math.sqrt(above), "extreme", freedom=freedom)
-    return replace(interval, p=p_of(interval, value, 0.0))
-
-
-def _two_way_variance(first: float, second: float, both: float) -> float:
-    """The variance by two kinds of clusters, from those by each kind and by both (Cameron et al., equation 2.11)."""
-    return max(first + second - both, first, second)
 
 
 def correlation_within(values: Floats, codes: np.ndarray[tuple[int], np.dtype[np.intp]]) -> float:

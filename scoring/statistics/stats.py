@@ -259,7 +259,6 @@ def compare(
     benchmark: str = "",
     resamples: int = RESAMPLES,
     seed: int = 0,
-    own_clusters: bool = False,
 ) -> list[Difference]:
     """Every metric of run a minus that of run b over the same examples, row by row.
 
@@ -275,43 +274,15 @@ def compare(
     _check_same_examples(table_a, table_b)
     sums_a = added_up(items, table_a, codes)
     sums_b = added_up(items, table_b, codes)
-    ways = [[both] for both in zip(sums_a, sums_b, strict=True)]
-    if own_clusters:
-        ways = _two_ways(items, table_a, table_b, ways)
     differences = []
     for part in _parts(items):
         # The same seed for both runs, so that a resample has the same clusters in both.
         finals_a = resampled(items[part], sums_a[part], count, resamples, seed)
         finals_b = resampled(items[part], sums_b[part], count, resamples, seed)
-        for item, ways_of_item, values_a, values_b in zip(items[part], ways[part], finals_a, finals_b, strict=True):
-            differences.append(_difference(benchmark, item, ways_of_item, values_a, values_b))
+        of_part = zip(items[part], sums_a[part], sums_b[part], finals_a, finals_b, strict=True)
+        for item, a, b, values_a, values_b in of_part:
+            differences.append(_difference(benchmark, item, a, b, values_a, values_b))
     return corrected(differences)
-
-
-#: The sums of a metric in run a and in run b, by the same clusters.
-Both = tuple[Sums, Sums]
-
-
-def _two_ways(items: Sequence[Item], table_a: Table, table_b: Table, ways: list[list[Both]]) -> list[list[Both]]:
-    """The sums of both runs by the clusters of run a, by those of run b, and by those of both.
-
-    Metrics without clusters of their own keep the only way that they have in ``ways``.
-    """
-    results = list(ways)
-    columns = {metric.cluster for _, metric in items} - {""}
-    for column in sorted(columns & table_a.keys() & table_b.keys()):
-        places = [place for place, (_, metric) in enumerate(items) if metric.cluster == column]
-        chosen = [items[place] for place in places]
-        _, of_a = np.unique(table_a[column].astype(str), return_inverse=True)
-        _, of_b = np.unique(table_b[column].astype(str), return_inverse=True)
-        _, of_both = np.unique(of_a * (int(of_b.max()) + 1) + of_b, return_inverse=True)
-        for place in places:
-            results[place] = []
-        for codes in (of_a, of_b, of_both):
-            sums_a, sums_b = added_up(chosen, table_a, codes), added_up(chosen, table_b, codes)
-            for place, a, b in zip(places, sums_a, sums_b, strict=True):
-                results[place].append((a, b))
-    return results
 
 
 def corrected(differences: Sequence[Difference]) -> list[Difference]:
@@ -460,26 +431,20 @@ def _interval_of_run(metric: Metric, sums: Sums, value: float, draws: Floats) ->
     return intervals.cut(chosen, value, metric.low, metric.high)
 
 
-def _difference(benchmark: str, item: Item, ways: Sequence[Both], finals_a: Floats, finals_b: Floats) -> Difference:
+def _difference(benchmark: str, item: Item, a: Sums, b: Sums, finals_a: Floats, finals_b: Floats) -> Difference:
     _, metric = item
-    # The way with the fewest clusters says how many there are.
-    a, b = min(ways, key=lambda both: len(both[0].subset.clusters))
     # Both runs are resampled with the same seed, so a resample has the same clusters in both, and its difference is
     # paired.
     finals, why = finals_a - finals_b, a.why or b.why
     value = math.nan
     if not why:
         value = float(finals[0])
-    by_way = [_interval_of_difference(metric, of_a, of_b, value, finals[1:]) for of_a, of_b in ways]
-    interval = intervals.of_two_ways(by_way, value)
-    span = metric.high - metric.low
+    interval = _interval_of_difference(metric, a, b, value, finals[1:])
     if interval.method != "identical":
         interval = _over_parts_of_difference(metric, interval, value, a, b)
-    if len(ways) > 1 and not math.isnan(interval.low):
-        interval = intervals.cut(interval, value, -span, span)
     p_side = math.nan
     if not math.isnan(value):
-        p_side = _p_of_side(metric, ways)
+        p_side = _p_of_side(metric, a, b)
     fields = _fields(benchmark, item, a, value, interval, finals[1:], why)
     return Difference(**fields, icc=_icc(metric, a.subset, b.subset), p=interval.p, p_side=p_side)
 
@@ -501,7 +466,7 @@ def _icc(metric: Metric, subset: Subset, other: Subset | None = None) -> float:
     return _steady(intervals.correlation_within(values, subset.codes[counted]))
 
 
-def _p_of_side(metric: Metric, ways: Sequence[Both]) -> float:
+def _p_of_side(metric: Metric, a: Sums, b: Sums) -> float:
     """Two-sided p that the mean of the scores of two runs is the ideal value, from the same clusters as their change.
 
     It is 0 where the ideal value is an end of the range, NaN without an ideal value, and 1 where it cannot be computed.
@@ -510,10 +475,7 @@ def _p_of_side(metric: Metric, ways: Sequence[Both]) -> float:
         return math.nan
     if metric.ideal in (metric.low, metric.high) or math.isinf(metric.ideal):
         return 0.0
-    by_way = [_interval_of_side(metric, metric.ideal, a, b) for a, b in ways]
-    a, b = ways[0]
-    value = (float(metric.final(a.total)) + float(metric.final(b.total))) / 2
-    p = intervals.of_two_ways(by_way, value - metric.ideal).p
+    p = _interval_of_side(metric, metric.ideal, a, b).p
     if math.isnan(p):
         return 1.0
     return p

@@ -146,7 +146,9 @@ def of_reports(folder):
     speed = {"load_seconds": 1.0, "tokens_per_second": 900.0, "seconds": 2.0, "padding_share": 0.1, "shared_share": 0.2}
     used, stored = replace(run, speed=speed), replace(run, speed=speed | {"tokens_per_second": 0.0})
     shown = io.StringIO()
-    result = SimpleNamespace(report=used, remarks=[], validity={})
+    few = {"gender_class": np.array(["female"] * 3), "text": np.array(["she sings"] * 3)}
+    many = {"gender_class": np.array(["female"] * 2), "text": np.array(["she sings", "she cooks"])}
+    result = SimpleNamespace(report=used, remarks=[], validity={}, tables={"neutral": few})
     show_run(result, folder, Console(file=shown, width=400))
     texts = {
         "page": words(page(run, {}, {})),
@@ -157,6 +159,8 @@ def of_reports(folder):
         "page of a prompt": words(page(made_run(prompt="instruction"), {}, {})),
         "page beside another": words(page(run, {}, {}, (), [made_run(model="org/other")])),
         "page with examples": words(page(run, {"biaske": table}, {})),
+        "page of few texts": words(page(of(run, "neutral"), {"neutral": few}, {})),
+        "page of many texts": words(page(of(run, "neutral"), {"neutral": many}, {})),
         "page of one text": words(page(run, {}, {"stereoset": "Means.", "crows_pairs": "Means."})),
         "page of two texts": words(page(run, {}, {"stereoset": "Means.", "crows_pairs": "Means more."})),
         "page with effects": words(page(detected, {}, {})),
@@ -499,6 +503,7 @@ CASES = {
     "methods.files": ("methods", "comparison"),
     "run.part": ("page of a part", "page"),
     "run.few": ("page of lone clusters", "page of a part"),
+    "run.texts": ("page of few texts", "page of many texts"),
     "run.bundled": ("next.real", "page"),
     "run.lacking": ("data", "all data"),
     "run.speed": ("speed", "speed of stored responses"),

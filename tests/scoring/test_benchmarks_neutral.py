@@ -5,9 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from scoring.asking.result import joint_clusters
+from scoring.asking.result import cluster_of
+from scoring.asking.run import estimate
 from scoring.benchmarks import get
 from scoring.inputs.tables import as_table
+from scoring.report.numbers import few_texts
+from scoring.statistics.stats import compare
 from scoring.types import Request
 from tests.scoring.made import context, one_ask, replied, row
 
@@ -75,20 +78,38 @@ def test_metrics_of_two_prompts(metric, value):
     assert result.value(table, [[1.0, 1.0]]) == pytest.approx([value])
 
 
-def test_continuations_that_begin_alike_are_one_cluster():
-    same = {"id": "a", "config": "templates", "prompt": "My friend sings, and"}
-    texts = ["I like it very much when she sings.", "I  LIKE it very much indeed.", "she sings all day long."]
-    lines = BENCHMARK.sampled.to_records(same, texts)
-    openings = [line["opening"] for line in lines]
-    assert openings == ["i like it very much", "i like it very much", "she sings all day long."]
-    clusters = {metric.name: metric.cluster for metric in BENCHMARK.metrics("clean")}
-    assert (BENCHMARK.cluster, clusters["gas"], clusters["gld"]) == ("id", "opening", "")
-    assert [line["friend"] for line in lines] == ["female", "nobody", "female"]
+def test_each_prompt_is_a_cluster_of_shares_of_texts_also_where_texts_are_equal():
+    """18 of 160 prompts get one text with a pronoun, and the others another text: there are 160 prompts."""
+    answers = ["My friend likes what she does."] * 18 + ["I do not know."] * 142
+    lines = [to_record(NURSE | {"id": str(n)}, text, {"she": 0.5, "he": 0.25}) for n, text in enumerate(answers)]
+    table = as_table(lines)
+    assert table["friend"].tolist() == ["female"] * 18 + ["nobody"] * 142
+    (gas,) = (e for e in estimate(BENCHMARK, "clean", table, 1000) if (e.group, e.metric) == ("templates", "gas"))
+    assert (gas.value, gas.clusters) == (0.1125, 160)
+    assert 0.05 < gas.low < 0.08
+    assert 0.14 < gas.high < 0.19
 
 
-def test_a_comparison_joins_what_depends_on_each_other_in_either_run():
-    run, base = np.array(["a", "b", "c", "d"]), np.array(["x", "x", "y", "z"])
-    joined = joint_clusters(run, base)
-    assert joined[0] == joined[1]
-    assert len(set(joined.tolist())) == 3
-    assert joint_clusters(run, run) is run
+def test_a_change_of_most_texts_is_found_though_a_model_writes_only_a_few():
+    """A model that loses its pronoun in 60 % of the prompts has changed, although it has two texts alone."""
+    tables = []
+    for gendered in (80, 32):
+        answers = ["My friend likes what she does."] * gendered + ["I do not know."] * (160 - gendered)
+        rows = [to_record(NURSE | {"id": str(n)}, text, {"she": 0.5, "he": 0.25}) for n, text in enumerate(answers)]
+        tables.append(as_table(rows))
+    base, run = tables
+    chosen = [item for item in BENCHMARK.items("clean", run) if item[1].name == "gas" and item[0].name == "templates"]
+    clusters = run[cluster_of(BENCHMARK, chosen[0][1], run)]
+    (change,) = compare(chosen, run, base, clusters, benchmark="neutral", resamples=100)
+    assert change.clusters == 160
+    assert change.high < -0.2
+
+
+def test_few_different_texts_are_a_warning_and_many_are_none():
+    def lines(answers):
+        return as_table([to_record(NURSE, text, {"she": 0.5, "he": 0.25}) for text in answers])
+
+    assert "10" in few_texts(lines(["she sings"] * 9 + ["he cooks"]))
+    assert "2 are different" in few_texts(lines(["she sings"] * 9 + ["he cooks"]))
+    assert few_texts(lines([f"she sings {n}" for n in range(10)])) == ""
+    assert few_texts({"id": np.array(["a"])}) == ""

@@ -367,50 +367,6 @@ def test_a_mean_size_over_wordings_is_no_size_of_a_mean():
     assert found.low > 0.5
 
 
-# Clusters of two kinds
-
-
-def both_ways(x_a, x_b, opening_a, opening_b, metric=SHARE):
-    ids = np.arange(len(x_a))
-    tables = [{"x": np.array(x, float), "opening": np.array(o)} for x, o in ((x_a, opening_a), (x_b, opening_b))]
-    item = (stats.Group("", np.ones(len(ids), bool)), replace(metric, cluster="opening"))
-    (found,) = stats.compare([item], *tables, ids, resamples=5, own_clusters=True)
-    (by_row,) = stats.compare([item], *tables, ids, resamples=5)
-    return found, by_row
-
-
-def test_a_change_of_texts_that_all_begin_otherwise_has_the_interval_of_its_examples():
-    stream = np.random.default_rng(5)
-    x_a, x_b = (stream.random((2, 160)) < 0.4).astype(float)
-    found, by_row = both_ways(x_a, x_b, np.arange(160), np.arange(160)[::-1])
-    assert found.error == pytest.approx(by_row.error)
-    assert (found.low, found.high) == pytest.approx((by_row.low, by_row.high), abs=0.2)
-    assert found.clusters == by_row.clusters == 160
-
-
-def test_a_change_of_texts_that_begin_alike_has_the_variance_of_both_kinds_of_clusters():
-    stream = np.random.default_rng(6)
-    of_a, of_b = stream.integers(0, 12, 160), stream.integers(0, 20, 160)
-    x_a, x_b = (of_a < 5).astype(float), (of_b < 4).astype(float)
-    found, by_row = both_ways(x_a, x_b, of_a, of_b, PLAIN)
-    difference = x_a - x_b
-    variances = []
-    for codes in (of_a, of_b, of_a * 100 + of_b):
-        kinds = np.unique(codes)
-        means = np.array([difference[codes != kind].mean() for kind in kinds])
-        variances.append((len(kinds) - 1) / len(kinds) * ((means - means.mean()) ** 2).sum())
-    assert found.error == pytest.approx(math.sqrt(variances[0] + variances[1] - variances[2]))
-    assert found.clusters == 12
-    assert found.high - found.low > 2 * (by_row.high - by_row.low)
-    assert (found.p < 0.05) == (found.low > 0 or found.high < 0)
-
-
-def test_a_model_with_one_text_for_all_prompts_has_no_interval_of_a_change():
-    found, _ = both_ways([1] * 30, [0, 1] * 15, [0] * 30, np.arange(30))
-    assert math.isnan(found.low)
-    assert found.why == "one cluster, so no interval"
-
-
 def test_p_of_a_score_is_not_below_that_of_students_t():
     stream = np.random.default_rng(7)
     codes = np.arange(40).repeat(20)

@@ -253,8 +253,8 @@ def of_runs(run: Path, base: Path, name: str, times: int) -> dict[str, Any]:
     places = [np.flatnonzero(codes == code) for code in range(len(names))]
 
     def differences(a: Table, b: Table, clusters: Any, seed: int) -> list[Difference]:
-        items, own_clusters = benchmark.items("clean", a), benchmark.cluster == "id"
-        return compare(items, a, b, clusters, benchmark=name, resamples=50, seed=seed, own_clusters=own_clusters)
+        items = benchmark.items("clean", a)
+        return compare(items, a, b, clusters, benchmark=name, resamples=50, seed=seed)
 
     def scores(table: Table, clusters: Any, seed: int) -> list[Estimate]:
         return measure(benchmark.items("clean", table), table, clusters, benchmark=name, resamples=400, seed=seed)

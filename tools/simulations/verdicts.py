@@ -12,8 +12,8 @@ docs/intervals.md. Parts:
     intervals, and the bias.
 ``kinks of wordings``
     The mean of ICAT over wordings, of one run and of the change between two.
-``openings``
-    Shares of texts that begin alike, of one run and of the change between two.
+``texts``
+    Shares of texts of a model that answers many prompts with a few texts, of one run and of the change between two.
 ``pages``
     Pages of five benchmarks where nothing leans: how often any is said to lean.
 ``clusters``
@@ -27,9 +27,9 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -72,8 +72,9 @@ KINK_CORRELATIONS = (0.0, 0.1, 0.3)
 MEANINGFUL = 0.8
 #: Wordings of :func:`kinks_of_wordings`.
 WORDINGS = 10
-#: Prompts of :func:`openings`, as many as the templates of ``neutral``.
+#: Prompts of :func:`texts`, as many as the templates of ``neutral``, and its models.
 PROMPTS = 160
+MODELS = 4
 #: Pages for each sample of other parts.
 PAGES = 40
 
@@ -390,44 +391,68 @@ def preferences(rng: np.random.Generator, codes: Ints, mean: float, spread: floa
     return tables
 
 
-def openings(samples: int) -> dict[str, Any]:
-    """Coverage of shares of texts that begin alike, of single runs and of the change between two, by their clusters.
+def texts(samples: int) -> dict[str, Any]:
+    """Coverage, width and power of a share of texts of a given model that answers many prompts with a few texts.
 
-    A model answers :data:`PROMPTS` prompts with texts of so many openings, as small models do. Openings are drawn by a
-    distribution that falls as 1 / rank, and the texts of one have the event with a rate of their own: with icc 1 all
-    have it or none. Another run draws other openings, so the truth is the share over all openings, and the change
-    between two such runs is 0. Clusters are the openings, of a change those of both runs, or the prompts.
+    A model maps each prompt to one of so many openings, with frequencies that fall as 1 / rank, and the texts of an
+    opening have the event with a rate of their own; with icc 1 all have it or none. The model stays, and each sample
+    has :data:`PROMPTS` other prompts, as another user of the benchmark has. Of :data:`MODELS` such models there are
+    the lowest coverage and the mean width and power. ``change`` is to a model with other texts and the same rates, and
+    ``power`` to one in which 60 % of the events of each opening are gone. ``opening`` takes equal openings for one
+    cluster, and ``prompt`` each prompt.
     """
     results = {}
     every = Group("", np.ones(PROMPTS, bool))
-    share = replace(SCORE, cluster="opening")
     for distinct, icc, rate in product((10, 20, 40, 80), (0.5, 1.0), (0.1, 0.5)):
-        names = [f"{what} by {by}" for what in ("score", "change") for by in ("opening", "prompt")]
-        hits = dict.fromkeys(names, 0.0)
-        for sample in range(samples):
-            rng = np.random.default_rng([19, distinct, round(10 * icc), round(10 * rate), sample])
-            run, other = (texts_of(rng, distinct, rate, icc) for _ in range(2))
-            for by, clusters in (("opening", run["opening"]), ("prompt", run["id"])):
-                (e,) = measure([(every, share)], run, clusters, resamples=200)
-                hits[f"score by {by}"] += e.low <= 100 * rate <= e.high
-                (d,) = compare([(every, share)], run, other, run["id"], resamples=2, own_clusters=by == "opening")
-                hits[f"change by {by}"] += d.low <= 0 <= d.high
+        covered: dict[str, list[float]] = defaultdict(list)
+        others: dict[str, list[float]] = defaultdict(list)
+        for model in range(MODELS):
+            seeds = [19, distinct, round(10 * icc), round(10 * rate), model]
+            rates = rates_of_model(np.random.default_rng(seeds), distinct, rate, icc)
+            truth = 100 * float(frequencies(distinct) @ rates)
+            hits: Counter[str] = Counter()
+            for sample in range(samples):
+                rng = np.random.default_rng([*seeds, sample])
+                run, same, better = (texts_of(rng, each) for each in (rates, rates, 0.4 * rates))
+                for by in ("prompt", "opening"):
+                    (e,) = measure([(every, SCORE)], run, run[by], resamples=200)
+                    hits[f"score by {by}"] += e.low <= truth <= e.high
+                    others[f"width by {by}"].append(e.high - e.low)
+                (d,) = compare([(every, SCORE)], run, same, run["prompt"], resamples=2)
+                hits["change by prompt"] += d.low <= 0 <= d.high
+                (d,) = compare([(every, SCORE)], better, run, run["prompt"], resamples=2)
+                others["power by prompt"].append(d.p < LEVEL)
+            for name, count in hits.items():
+                covered[name].append(count / samples)
         key = f"{distinct} openings, icc {icc:g}, rate {rate:g}"
-        results[key] = {name: round(count / samples, 4) for name, count in hits.items()}
+        results[key] = {name: round(min(shares), 4) for name, shares in covered.items()}
+        results[key] |= {name: round(float(np.mean(values)), 4) for name, values in others.items()}
         print(key, results[key], flush=True)
     return results
 
 
-def texts_of(rng: np.random.Generator, distinct: int, rate: float, icc: float) -> Table:
-    """The events of texts of one run, with the number of the opening of each."""
-    shares = 1 / np.arange(1, distinct + 1)
-    opening = rng.choice(distinct, PROMPTS, p=shares / shares.sum())
-    rates = (rng.random(distinct) < rate).astype(float)
-    if icc < 1:
-        strength = 1 / icc - 1
-        rates = rng.beta(rate * strength, (1 - rate) * strength, distinct)
+def frequencies(distinct: int) -> Floats:
+    """How often each of so many openings is the text of a prompt."""
+    shares: Floats = 1 / np.arange(1, distinct + 1)
+    return shares / shares.sum()
+
+
+def rates_of_model(rng: np.random.Generator, distinct: int, rate: float, icc: float) -> Floats:
+    """The rate of the event in texts of each opening of a model; at least one has some."""
+    rates = np.zeros(distinct)
+    while not 0 < rates.mean() < 1:
+        rates = (rng.random(distinct) < rate).astype(float)
+        if icc < 1:
+            strength = 1 / icc - 1
+            rates = rng.beta(rate * strength, (1 - rate) * strength, distinct)
+    return rates
+
+
+def texts_of(rng: np.random.Generator, rates: Floats) -> Table:
+    """The events of the texts of a model for other prompts, with the number of the opening of each."""
+    opening = rng.choice(len(rates), PROMPTS, p=frequencies(len(rates)))
     happens = (rng.random(PROMPTS) < rates[opening]).astype(float)
-    return {"x": happens, "opening": opening, "id": np.arange(PROMPTS)}
+    return {"x": happens, "opening": opening, "prompt": np.arange(PROMPTS)}
 
 
 def pages(samples: int) -> dict[str, Any]:
@@ -538,7 +563,7 @@ PARTS: dict[str, Callable[[int], dict[str, Any]]] = {
     "kinks": kinks,
     "kink changes": kink_changes,
     "kinks of wordings": kinks_of_wordings,
-    "openings": openings,
+    "texts": texts,
     "pages": pages,
     "clusters": clusters,
     "letters": letters,
