@@ -123,6 +123,11 @@ SENTENCES: Mapping[str, Sentence] = {
     "row.pronouns.consistency": Sentence(
         "Keeps a declared neopronoun in {consistency} of 100 sentences, where a guess keeps 17.", _ROW
     ),
+    "row.stated_gender.lean": Sentence(
+        "Leans to the gender of the majority in a job by {lean:2} nats; that gender is the more probable one in "
+        "{stereotype_share} of 100 sentences.",
+        _ROW,
+    ),
     "row.ideal": Sentence(
         "{name}: {value}, where an unbiased model has {ideal}.",
         "There is no sentence of the metric, or a score that it names is missing; the metric has an ideal value.",
