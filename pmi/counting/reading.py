@@ -5,6 +5,7 @@ most, however long a line is. What cannot be read is reported in a sentence, and
 """
 
 import bz2
+import codecs
 import json
 import lzma
 import re
@@ -33,6 +34,15 @@ _LINE_ENDS = re.compile(rb"[\r\n]+")
 _ROWS_PER_BATCH = 256
 # Some programs write it at the beginning of a file; a line that begins with it is no JSON.
 _BYTE_ORDER_MARK = "\ufeff".encode()
+# The mark of UTF-32 begins with that of UTF-16, so it is looked for first.
+_WIDE_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+# Of English text in UTF-16 half of the bytes are zero, and of web text in UTF-8 nearly none.
+_ZEROS_OF_WIDE_TEXT = 0.1
 # Compressed input is read in small pieces, because a few bytes may expand to many.
 _COMPRESSED_PIECE = 1 << 11
 
@@ -79,7 +89,7 @@ def read(
                 yield from _parquet(shard.address, file, field, report)
                 progress(shard.size)
                 return
-            pieces = _decompressed(shard.address, file, report, progress, max_window)
+            pieces = _in_utf8(shard.address, _decompressed(shard.address, file, report, progress, max_window))
             if shard.format == "text":
                 yield from _lines(pieces)
             elif shard.format == "document":
@@ -168,6 +178,38 @@ def _decompressed(
                 piece = b""
     if stream is not None:
         report(f"{address} ends in the middle of its compressed stream; the part before was counted.")
+
+
+def _in_utf8(address: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    r"""The bytes of a file in UTF-8, also of one in UTF-16 or UTF-32 with a byte-order mark, as Excel writes.
+
+    >>> list(_in_utf8("a.txt", ["She saw.".encode("utf-16")]))
+    [b'She saw.']
+
+    Raises
+    ------
+    CorpusError
+        When the first block has as many zero bytes as text in UTF-16 and no mark: its words would be single letters.
+    """
+    blocks = _blocks(pieces)
+    first = next(blocks, b"")
+    encoding = next((encoding for mark, encoding in _WIDE_MARKS if first.startswith(mark)), None)
+    if encoding is None:
+        if first.count(0) > _ZEROS_OF_WIDE_TEXT * len(first):
+            raise CorpusError(
+                f"{address} has zero bytes, as UTF-16 without a byte-order mark or a binary file has; convert it to "
+                "UTF-8, for example with iconv -f UTF-16LE -t UTF-8."
+            )
+        yield first
+        yield from blocks
+        return
+    # A character may be cut between two blocks, so the decoder keeps what is open.
+    decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
+    yield decoder.decode(first).encode()
+    for block in blocks:
+        yield decoder.decode(block).encode()
+    if rest := decoder.decode(b"", final=True):
+        yield rest.encode()
 
 
 def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:

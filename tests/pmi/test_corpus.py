@@ -34,6 +34,7 @@ def lines(texts, field="text"):
 
 
 def written(path, data):
+    path.parent.mkdir(exist_ok=True)
     path.write_bytes(data)
     (shard,) = shards([path])
     return shard
@@ -66,6 +67,35 @@ def test_each_line_of_text_is_a_record_however_it_is_compressed(tmp_path, ending
     assert given(shard) == (in_bytes(texts), [])
     (shard,) = shards([path], "document")
     assert given(shard) == ([("\r\n\n" + "\n\n".join(texts)).encode()], [])
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-16-be", "utf-32-be"])
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_text_in_utf_16_and_utf_32_with_a_mark_gives_the_records_of_utf_8(monkeypatch, tmp_path, encoding, ending):
+    # Blocks of 5 bytes end inside characters.
+    monkeypatch.setattr(reading, "_BLOCK", 5)
+    mark = "" if encoding in ("utf-16", "utf-32") else "\ufeff"
+    for name, content in [
+        ("a.txt", "\n".join(text.replace("\n", " ") for text in TEXTS)),
+        ("a.jsonl", lines(TEXTS).decode()),
+    ]:
+        expected = given(written(tmp_path / "plain" / name, content.encode()))
+        shard = written(tmp_path / f"{name}{ending}", COMPRESS[ending]((mark + content).encode(encoding)))
+        assert given(shard) == expected
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])
+def test_wide_text_without_a_mark_is_refused(tmp_path, encoding):
+    shard = written(tmp_path / "a.txt", "She saw it.\n".encode(encoding))
+    with pytest.raises(CorpusError, match="UTF-16"):
+        given(shard)
+
+
+def test_a_single_zero_byte_in_text_is_read(tmp_path):
+    assert given(written(tmp_path / "a.txt", b"She saw \0 a long line of text.\n")) == (
+        [b"She saw \0 a long line of text."],
+        [],
+    )
 
 
 def test_ends_of_lines_at_the_ends_of_blocks_make_no_record(monkeypatch, tmp_path):
