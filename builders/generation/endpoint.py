@@ -55,7 +55,10 @@ class Endpoint:
         except HttpError as error:
             raise ChatError(f"{error}.") from None
         self._client = openai.AsyncOpenAI(
-            base_url=address, api_key=self._http.key or _NO_KEY, max_retries=0, http_client=self._http.session
+            base_url=self._http.base_url,
+            api_key=self._http.key or _NO_KEY,
+            max_retries=0,
+            http_client=self._http.session,
         )
         self.limit_name = limit_name
 

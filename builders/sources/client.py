@@ -9,7 +9,7 @@ from concurrent.futures import CancelledError
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import parse_qsl, urljoin, urlsplit
 
 import httpx2
 import orjson
@@ -73,7 +73,8 @@ class HttpClient:
     Parameters
     ----------
     base_url:
-        The address that the user gave, usually ending in ``/v1``.
+        The address that the user gave, usually ending in ``/v1``. Its query (``?api-version=…``) is sent with every
+        request, behind the path.
     timeout:
         Seconds for a whole request: the connection, headers and body.
     attempts:
@@ -84,6 +85,8 @@ class HttpClient:
         Set it to end all waiting between attempts.
     sleep:
         Called with the seconds to wait between attempts; by default it waits until they pass or ``stop`` is set.
+
+    ``address`` keeps the address as it was given, for the keys of stored answers.
 
     The key in ``OPENAI_API_KEY`` is sent to this address only, and is removed from all texts of the server, as
     is every other secret of the environment. Redirects
@@ -103,15 +106,17 @@ class HttpClient:
     sleep: Callable[[float], None] | None = None
 
     def __post_init__(self) -> None:
-        self.base_url = self.base_url.rstrip("/")
+        self.address = self.base_url
         try:
-            httpx2.URL(self.base_url)
-            usable = retries.is_address(self.base_url)
+            httpx2.URL(self.address)
+            usable = retries.is_address(self.address)
         except (httpx2.InvalidURL, ValueError):  # such as a host with characters that no host has
             usable = False
         if not usable:
             raise HttpError(retries.NO_ADDRESS)
-        self.host = urlsplit(self.base_url).netloc.rpartition("@")[2]
+        parts = urlsplit(self.address)
+        self.base_url = parts._replace(query="", fragment="").geturl().rstrip("/")
+        self.host = parts.netloc.rpartition("@")[2]
         # Servers have further addresses outside the interface, such as those of tokenizers.
         self.root = self.base_url.removesuffix("/v1")
         self.key = os.environ.get("OPENAI_API_KEY", "").strip()
@@ -121,6 +126,7 @@ class HttpClient:
         limits = httpx2.Timeout(None, connect=min(CONNECT, self.timeout))
         self.session = httpx2.AsyncClient(
             headers={"Accept-Encoding": "identity", **(headers if self.key else {})},
+            params=parse_qsl(parts.query, keep_blank_values=True),
             timeout=limits,
             limits=httpx2.Limits(max_connections=None),
         )

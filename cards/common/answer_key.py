@@ -66,10 +66,14 @@ def shown_key(key: Mapping[str, Any]) -> dict[str, str]:
 
 
 def server_name(url: str) -> str:
-    """The address of a server as a key has it: without user, password, query and a slash at the end.
+    """The address of a server as a key has it: without user, password and a slash at the end.
+
+    Of a query there is a hash, because it may choose the model or its version, and may have a secret.
 
     >>> server_name("HTTPS://me:secret@Example.org:8000/v1/"), server_name("http://example.org")
     ('https://example.org:8000/v1', 'http://example.org')
+    >>> server_name("http://example.org/v1?api-version=1") == server_name("http://example.org/v1?api-version=2")
+    False
 
     Of what is no address it is empty; the client refuses it.
     """
@@ -77,4 +81,5 @@ def server_name(url: str) -> str:
         parts = urlsplit(url.strip())
     except ValueError:
         return ""
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2].lower()}{parts.path.rstrip('/')}"
+    query = f"?{hashlib.sha256(parts.query.encode()).hexdigest()[:16]}" if parts.query else ""
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2].lower()}{parts.path.rstrip('/')}{query}"

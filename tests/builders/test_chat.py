@@ -73,6 +73,14 @@ def live(tmp_path, pauses, monkeypatch):
     end()
 
 
+def test_the_query_of_an_address_stands_behind_the_path_of_each_request(live):
+    with serving(echo) as server:
+        server.url += "?api-version=2024-06-01&x="
+        live(server)("ask", requests("a"))
+        live.end()
+        assert server.paths == ["/v1/chat/completions?api-version=2024-06-01&x="]
+
+
 # Records
 
 

@@ -48,6 +48,7 @@ class Server:
 
     url: str
     prompts: list[str] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
     came: Counter[str] = field(default_factory=Counter)
     answered: Counter[str] = field(default_factory=Counter)
     headers: list[dict[str, str]] = field(default_factory=list)
@@ -78,6 +79,7 @@ def serving(script: Script) -> Iterator[Server]:
                 before = server.came[name]
                 server.came[name] += 1
                 server.prompts.append(prompt_of(body))
+                server.paths.append(self.path)
                 server.headers.append({name.lower(): value for name, value in self.headers.items()})
                 server.at_once += 1
                 server.most_at_once = max(server.most_at_once, server.at_once)

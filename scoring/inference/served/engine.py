@@ -290,7 +290,7 @@ class Served(Engine):
     @property
     def store_key(self) -> dict[str, str]:
         """The addresses, so that responses of another server are not used."""
-        return {"server": " ".join(sorted(server_name(server.client.base_url) for server in self.servers))}
+        return {"server": " ".join(sorted(server_name(server.client.address) for server in self.servers))}
 
     @property
     def environment(self) -> dict[str, Any]:
@@ -337,7 +337,7 @@ class Served(Engine):
         stored: list[list[Response]] = []
         count = 0
         for server in self.servers:
-            name = server_name(server.client.base_url)
+            name = server_name(server.client.address)
             requests_of_server = []
             stored_of_server = []
             for number in range(handshake.ROUNDS):
