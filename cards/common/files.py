@@ -2,8 +2,8 @@
 
 import hashlib
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -25,15 +25,14 @@ def replacing(path: Path, record: Path | None = None) -> Iterator[BinaryIO]:
     file of that name in the same folder or above it, the file is known there as written by this program.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        # Not mkstemp, whose files only their owner may read: the user's umask decides. "x" opens no existing file.
+        with temporary.open("xb") as file:
             yield file
             file.flush()
             # Without it a power failure can leave an empty file under the new name.
             os.fsync(file.fileno())
-        temporary.chmod(0o644)  # mkstemp allows only the owner to read
         if record:  # first, so that the file is known also when the process ends here
             _note(record, {path: file_sha256(temporary)})
         temporary.replace(path)

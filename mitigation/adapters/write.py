@@ -111,7 +111,10 @@ def write(folder: Path, adapter: Adapter, out: Path) -> None:
     """Writes the facts into ``folder`` and moves it to ``out`` in one step, in place of an older adapter."""
     check_target(out)
     write_facts(folder, adapter)
+    # Some writers make a file that only its owner may read; the facts have the rights that the user's umask gives.
+    mode = (folder / FACTS).stat().st_mode
     for path in folder.iterdir():
-        path.chmod(0o644)  # some writers make a file readable for its owner only
+        if path.stat().st_mode != mode:
+            path.chmod(mode)
     out.parent.mkdir(parents=True, exist_ok=True)
     replace_folder(folder, out)

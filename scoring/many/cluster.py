@@ -91,15 +91,16 @@ def outcomes(calls: Mapping[str, Call], root: Path, console: Console) -> Iterato
     many = next(iter(calls.values())).many
     if many.cluster and not many.executor:
         raise ScoringError(f"--cluster {many.cluster[0]} needs a cluster; name one with --executor ray or slurm.")
+    folders = [call.settings.out for call in calls.values() if call.settings.out]
     if many.results:
-        fetch(many.results, root, FINISHED)
+        fetch(many.results, folders, FINISHED)
     if not many.executor:
         yield from sweep(calls, console)
         return
     yield from on_cluster(calls, root)
     if many.results:
         # Machines that share no folder with this one kept their results there.
-        fetch(many.results, root, FINISHED)
+        fetch(many.results, folders, FINISHED)
 
 
 def on_cluster(calls: Mapping[str, Call], root: Path) -> Iterator[Outcome]:

@@ -7,14 +7,16 @@ model is sent when it is finished; machines that share no folder share the data 
 
 from __future__ import annotations
 
+import glob
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from cards import hub
-from cards.common.files import RECORD, put
+from cards.common.files import RECORD, locked, put, put_all
 from cards.common.text import CardError, refuse_secrets
 from cards.formats.results_card import with_card
+from scoring.report import is_run_file
 from scoring.types import ScoringError
 
 _PLACE = re.compile(r"hub:([\w.-]+/[\w.-]+)")
@@ -68,15 +70,16 @@ def send(place: str, folder: Path, more: Mapping[str, bytes]) -> None:
         raise NotKept(f"The results are in {folder} and not in {place}: {hub.refusal(error)}") from None
 
 
-def fetch(place: str, root: Path, marker: str) -> list[str]:
-    """Adds the finished models of the data set that have no results below ``root`` to it, and gives their folders.
+def fetch(place: str, folders: Iterable[Path], marker: str) -> list[Path]:
+    """Adds the results of models that the data set has and these folders lack, and gives the folders that got them.
 
-    ``marker`` is the file that a folder with finished results has. A data set that is not there yet has none.
+    Only files that a run writes are taken, and none replaces a file that this program did not write. ``marker`` is the
+    file that a folder with finished results has. A data set that is not there yet has none.
 
     Raises
     ------
     NotKept
-        When the Hub cannot be reached or refuses.
+        When the Hub cannot be reached or refuses, or a folder has a file of the user under the name of one of a run.
     """
     from huggingface_hub import HfApi
     from huggingface_hub.errors import RepositoryNotFoundError
@@ -84,13 +87,16 @@ def fetch(place: str, root: Path, marker: str) -> list[str]:
     name = repository(place)
     api = HfApi()
     try:
-        files = api.list_repo_files(name, repo_type="dataset")
-        finished = [file.removesuffix(f"/{marker}") for file in files if file.count("/") == 1 and file.endswith(marker)]
+        files = set(api.list_repo_files(name, repo_type="dataset"))
         # Results that are here may be newer than those of the Hub, so they are not replaced.
-        lacking = [folder for folder in finished if not (root / folder / "results.json").exists()]
+        lacking = [
+            folder
+            for folder in folders
+            if f"{folder.name}/{marker}" in files and not (folder / "results.json").exists()
+        ]
         if not lacking:
             return []
-        wanted = [f"{folder}/*" for folder in lacking]
+        wanted = [f"{glob.escape(folder.name)}/*" for folder in lacking]
         stored = Path(api.snapshot_download(name, repo_type="dataset", allow_patterns=wanted))
     except RepositoryNotFoundError:
         # The first call makes the data set.
@@ -98,10 +104,14 @@ def fetch(place: str, root: Path, marker: str) -> list[str]:
     except hub.failures() as error:
         raise NotKept(f"{place} cannot be read: {hub.refusal(error)}") from None
     for folder in lacking:
-        of_folder = [file for file in files if file.startswith(f"{folder}/")]
-        # The marker last, so that a folder is finished only when all is there.
-        for file in sorted(of_folder, key=lambda file: file.endswith(marker)):
-            # A name of the Hub must not lead out of the folder.
-            if ".." not in Path(file).parts:
-                put(root / file, (stored / file).read_bytes())
+        names = sorted(file.removeprefix(f"{folder.name}/") for file in files if file.startswith(f"{folder.name}/"))
+        contents: dict[str, bytes | Path] = {}
+        for file in names:
+            if is_run_file(file):
+                contents[file] = stored / folder.name / file
+        # The lock refuses a folder that is a link, through which files elsewhere would be written.
+        with locked(folder, NotKept):
+            put_all(folder, contents, NotKept)
+            # The marker last, so that a folder is finished only when all is there.
+            put(folder / marker, stored / folder.name / marker)
     return lacking

@@ -32,6 +32,7 @@ strings in the shape of an access token, are written as ``[redacted]`` wherever 
 import hashlib
 import math
 import os
+import re
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
@@ -60,6 +61,16 @@ __all__ = ["check_finished", "decisive", "file_name", "page", "read", "results",
 
 _FILES = ("results.json", "results.md", "report.html", "compare.json", "compare.html")
 _VERSION = "benchmark "
+_EXAMPLES = re.compile(r"examples/\w[^/]*\.parquet")
+
+
+def is_run_file(name: str) -> bool:
+    """Whether a run writes a file of this name, by its path from the folder of the run.
+
+    >>> is_run_file("examples/occugender.parquet"), is_run_file(".git/hooks/post-commit"), is_run_file("README.md")
+    (True, False, False)
+    """
+    return name in (*_FILES, ROWS) or _EXAMPLES.fullmatch(name) is not None
 
 
 def write(

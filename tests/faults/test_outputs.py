@@ -1,6 +1,7 @@
 """What lies where a command writes is the user's: it is refused, and left as it is."""
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -530,3 +531,23 @@ def test_no_path_below_the_home_is_in_a_file_also_after_absolute_arguments(tmp_p
     assert [path for path in files if str(tmp_path).encode() in path.read_bytes()] == []
     assert "~/models/mine" in (work / "run" / "results.json").read_text()
     assert "~/texts/corpus.txt" in Counts.read(work / "counts.parquet").rule.corpus
+
+
+@pytest.mark.parametrize("mask", [0o077, 0o022, 0o002])
+def test_a_file_has_the_rights_that_the_mask_of_the_user_gives(tmp_path, mask):
+    before = os.umask(mask)
+    try:
+        put_all(tmp_path / "run", {"examples/a.parquet": b"one"}, ScoringError)
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "run").rglob("*") if path.is_file()} == {0o666 & ~mask}
+
+
+def test_a_file_is_written_where_rights_times_and_links_cannot_be_set(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(1, "Operation not permitted")
+
+    for name in ("chmod", "fchmod", "link", "utime"):
+        monkeypatch.setattr(os, name, refuse)
+    put_all(tmp_path / "run", {"examples/a.parquet": b"one"}, ScoringError)
+    assert (tmp_path / "run" / "examples" / "a.parquet").read_bytes() == b"one"

@@ -5,8 +5,10 @@ import shutil
 import pytest
 
 import scoring
+from cards.common.files import LOCK
 from scoring.inference.load_options import LoadOptions
 from scoring.many.sweep import FINISHED
+from scoring.types import ScoringError
 from tests.scoring.made import data_set
 from tests.scoring.test_run import job_rows
 from tests.support.commands import client
@@ -73,3 +75,42 @@ def test_results_that_are_here_are_not_replaced_by_those_of_the_hub(hub, data, t
     failed = swept(data, tmp_path / "there").failed
     assert "results.md" in failed["tiny-causal"].sentence
     assert mine.read_text() == "my notes"
+
+
+def test_only_files_of_a_run_of_the_models_that_are_asked_come_from_the_hub(hub, data, tmp_path):
+    swept(data, tmp_path / "here")
+    tree = hub.repos["dataset", "team/sweep"].at("main").tree
+    marker = tree[f"tiny-causal/{FINISHED}"]
+    for name in ["notes/README.md", f"notes/{FINISHED}", "tiny-causal/.git/hooks/post-commit", "tiny-causal/README.md"]:
+        tree[name] = marker
+    there = tmp_path / "there"
+    (there / "notes").mkdir(parents=True)
+    (there / "notes" / "README.md").write_text("my notes")
+    assert not swept(data, there).failed
+    assert (there / "tiny-causal" / "results.json").is_file()
+    assert [path.name for path in (there / "notes").iterdir()] == ["README.md"]
+    assert (there / "notes" / "README.md").read_text() == "my notes"
+    assert not (there / "tiny-causal" / ".git").exists()
+    assert not (there / "tiny-causal" / "README.md").exists()
+
+
+def test_a_file_of_the_user_is_not_replaced_by_one_of_the_hub(hub, data, tmp_path):
+    swept(data, tmp_path / "here")
+    mine = tmp_path / "there" / "tiny-causal" / "results.md"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("my notes")
+    with pytest.raises(ScoringError, match=r"results\.md was not written by this program"):
+        swept(data, tmp_path / "there")
+    assert {path.name for path in mine.parent.iterdir()} == {"results.md", LOCK}
+    assert mine.read_text() == "my notes"
+
+
+def test_a_folder_that_is_a_link_gets_no_file(hub, data, tmp_path):
+    swept(data, tmp_path / "here")
+    there = tmp_path / "there"
+    there.mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (there / "tiny-causal").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ScoringError, match="symbolic link"):
+        swept(data, there)
+    assert not list((tmp_path / "elsewhere").iterdir())
