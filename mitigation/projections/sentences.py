@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from mitigation.recipe import MitigationError, setting
-from mitigation.texts import attribute_words, corpora
+from mitigation.texts import attribute_words, corpora, swaps
 from mitigation.training.settings import CODE, CorpusSettings, WordSettings
 
 #: Shorter sentences are left out, in words.
@@ -140,16 +140,14 @@ def classes(lines: Iterable[str], words: attribute_words.AttributeWords, most: i
 
 
 def word_set(sentence: str) -> set[str]:
-    """The words of a sentence in lower case, those with a full stop also without it.
+    """The words of a sentence in lower case, also without a full stop and without a possessive or contracted verb.
 
     >>> sorted(word_set("Mr. Hall met her."))
     ['hall', 'her', 'her.', 'met', 'mr', 'mr.']
     """
-    words = set()
-    for match in attribute_words.WORD.findall(sentence):
-        word = match.lower()
-        words.add(word)
-        words.add(word.removesuffix("."))
+    words: set[str] = set()
+    for word in swaps.WORD.findall(sentence):
+        words.update(swaps.stems(word.lower()))
     return words
 
 
@@ -169,7 +167,7 @@ def published_tuples(lines: Iterable[str], words: attribute_words.AttributeWords
 
 def tuples(lines: Iterable[str], words: attribute_words.AttributeWords, most: int, seed: int) -> list[tuple[str, ...]]:
     """Different sentences, each with all listed words replaced at the same time; ``most`` 0 is all of them."""
-    swapper, others = attribute_words.Swapper(words), len(words.groups[0]) - 1
+    swapper, others = swaps.Swapper(words), len(words.groups[0]) - 1
     tuples_by_sentence: dict[str, tuple[str, ...]] = {}
     for sentence in _shuffled_sentences(lines, random.Random(seed)):
         # Turn k replaces each word by the k-th other one of its group.

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mitigation.recipe import Adapter, Job, MitigationError, declared, setting
-from mitigation.texts import attribute_words, corpora, pairs_file
+from mitigation.texts import attribute_words, corpora, pairs_file, swaps
 from mitigation.training.settings import CODE, OPEN, LanguageSettings, WordSettings
 
 #: What may stand after a listed word in the published code.
@@ -90,7 +90,7 @@ def changed(
 ) -> list[tuple[str, str]]:
     """Each text with a listed word or name, as it is written and with the words and names replaced."""
     draw = random.Random(seed)
-    swapper, others = attribute_words.Swapper(words, names), len(words.groups[0]) - 1
+    swapper, others = swaps.Swapper(words, names), len(words.groups[0]) - 1
     pairs = []
     for line in lines:
         # Each line takes its draws, also one without a listed word: a longer list of words leaves the rest as it was.

@@ -15,7 +15,8 @@ from itertools import islice
 from builders.files.manifest import file_sha256
 from builders.parsers import snli
 from mitigation.recipe import Adapter, Job, MitigationError, declared, defaults, setting
-from mitigation.texts.attribute_words import PUBLISHED, SOURCE, Swapper, fetched_source
+from mitigation.texts.attribute_words import PUBLISHED, SOURCE, fetched_source
+from mitigation.texts.swaps import Swapper
 from mitigation.training.settings import OPEN, TrainingSettings, WordSettings
 
 CODE = "code of He et al. 2022"

@@ -18,7 +18,7 @@ import torch
 
 from builders.text.words import PRONOUN_PAIRS
 from mitigation.recipe import MitigationError, Model
-from mitigation.texts.attribute_words import Swapper
+from mitigation.texts.swaps import Swapper
 from mitigation.training.train import LossTerms, TokenRows, network_inputs
 from scoring.inference.tokens import Tokens
 from scoring.metrics import add, pronouns

@@ -76,17 +76,20 @@ class WordSettings(Settings):
     """Which words for groups of people a recipe reads."""
 
     words: str = setting(
-        "", "The list of words: bias-bench (with --corpus the default), project, or a JSON file.", CODE
+        "", "The list of words: project (default), bias-bench (with --corpus in paper), or a JSON file.", CODE
     )
     domain: str = setting("gender", "gender, race or religion, or another name in the list.", CODE)
 
     @property
     def listed(self) -> attribute_words.AttributeWords:
-        """The words; without a setting, those of bias-bench, and with the text of this project its own."""
+        """The words; without a setting those of this project, and for published settings those of bias-bench."""
         words = self.words
         if not words:
-            # The project's own sentences have other words than the published list is of.
-            words = attribute_words.PUBLISHED if getattr(self, "corpus", "") else attribute_words.PROJECT
+            words = attribute_words.PROJECT
+            published = getattr(self, "published", False) or self.domain != "gender"
+            # The project's own sentences have other words than the published list, and it has gender only.
+            if published and getattr(self, "corpus", ""):
+                words = attribute_words.PUBLISHED
         return attribute_words.attribute_words(words, self.domain)
 
     def inputs(self) -> dict[str, str]:

@@ -12,7 +12,8 @@ import torch
 
 from mitigation.errors import MitigationError
 from mitigation.recipes import cda, get
-from mitigation.texts.attribute_words import AttributeWords, Swapper, attribute_words, name_pairs
+from mitigation.texts.attribute_words import AttributeWords, attribute_words, name_pairs
+from mitigation.texts.swaps import Swapper
 from mitigation.training import losses, trainable
 from mitigation.training.data import TrainingData
 from mitigation.training.train import TrainingSchedule, fit

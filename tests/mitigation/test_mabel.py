@@ -12,7 +12,8 @@ from scipy import stats
 from builders.parsers import snli
 from mitigation.errors import MitigationError
 from mitigation.recipes import get, mabel
-from mitigation.texts.attribute_words import AttributeWords, Swapper, attribute_words
+from mitigation.texts.attribute_words import AttributeWords, attribute_words
+from mitigation.texts.swaps import Swapper
 from mitigation.training import losses, train
 from mitigation.training.data import TrainingData
 from scoring.adapters.attach import quiet
@@ -152,7 +153,7 @@ def test_entailment_pairs_of_the_mirror_train_a_masked_model(tmp_path):
     measures = {name: value for name, (value, *_) in facts.measures.items()}
     assert 50 < measures["pairs_trained"] + measures["pairs_held_out"] < 120
     assert measures["contrastive_held_out_after"] < measures["contrastive_held_out_before"]
-    assert set(facts.data) == {"source:bias-bench/attribute-words", "source:snli/train"}
+    assert set(facts.data) == {"project:words.json", "source:snli/train"}
     with quiet():
         peft.PeftModel.from_pretrained(load(BUNDLED["tiny-masked"], device="cpu").network, out)
 

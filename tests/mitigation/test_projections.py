@@ -197,7 +197,7 @@ def test_an_adapter_from_real_text_has_its_probe_and_changes_answers(method, tmp
     before = model.answer([request])[0].logprobs[0]
     facts = make_adapter(get(method), settings, model, TrainingData(str(tmp_path)), tmp_path / "made", silent())
     assert model.answer([request])[0].logprobs[0] == before
-    assert set(facts.data) == {"corpus:snli.txt", "source:bias-bench/attribute-words"}
+    assert set(facts.data) == {"corpus:snli.txt", "project:words.json"}
     if method == "leace":  # the classes of fitted sentences have one mean, and held-out ones nearly
         after, low, _ = facts.measures["probe after"]
         assert low <= facts.measures["largest class"][0] + 0.1
@@ -269,7 +269,7 @@ def test_words_of_the_users_own_and_their_faults(tmp_path):
 
 def test_a_card_names_the_word_list_and_refuses_text_of_unknown_licence():
     version = "0" * 64
-    (facts,) = training_data({"source:bias-bench/attribute-words": version})
+    (facts,) = training_data({"project:words.json": version})
     assert (facts.name, facts.licence) == ("bias-bench/attribute-words", "LicenseRef-None-Stated")
     assert set(facts.citations) == {"meade2022empirical"}
     with pytest.raises(CardError, match=r"a\.txt"):
