@@ -27,7 +27,7 @@ from mitigation.methods import comparison
 from mitigation.recipe import WITHOUT_EFFECT, Console, MitigationError, Model, Recipe, ScoringError, TrainingData
 from mitigation.running import estimate, quantization
 from mitigation.running.evaluate import Evaluation, Key, changes_table, compare_runs, estimates
-from mitigation.training.data import training_prompts
+from mitigation.training.data import refuse_test_pairs, training_prompts
 from scoring import benchmarks, report
 from scoring.adapters.facts import FACTS, PROMPT, Adapter, Change, Numbers, is_whole_model, read
 from scoring.benchmarks import neutral
@@ -87,6 +87,7 @@ def make_and_evaluate(
     write.check_target(out)
     check_work_folder(work)
     settings.inputs()  # what the recipe reads is there and has the right form, before a model is loaded
+    refuse_test_pairs(settings, data.source)
     bits = None
     if loaded is None:
         # Each process of a distributed training has a GPU of its own.

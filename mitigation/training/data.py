@@ -1,14 +1,15 @@
 """The data that recipes learn from, and the check that it contains nothing of a test split."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from builders.text.split import leaks
+from builders.text.split import leaks, phrase_key
 from mitigation.errors import MitigationError
-from scoring import DATA
+from mitigation.texts.pairs_file import read_pairs
+from scoring import DATA, benchmarks
 from scoring.benchmarks import neutral
 from scoring.inputs import tables
 
@@ -130,3 +131,81 @@ def shared_rows(prompts: Iterable[str], test_splits: Mapping[str, Iterable[str]]
     for name, test_prompts in test_splits.items():
         shared = {phrase: name for phrase, _, _ in leaks({name: test_prompts, "train": prompts})} | shared
     return shared
+
+
+#: Words in a row that a pair and a test row share only where one was taken from the other.
+RUN = 8
+#: Shorter texts are no sentences, and equal by chance.
+FEWEST_WORDS = 4
+#: Benchmarks of pairs of sentences, and the one of stated gender.
+OF_PAIRS = ("biaske", "stereoset", "crows_pairs", "stated_gender")
+
+
+def refuse_test_pairs(settings: Any, source: str) -> None:
+    """Refuses pairs or a contrast of the user's with rows of the test splits of :data:`OF_PAIRS`.
+
+    A pair is one of a test row if a sentence or the prompt is equal but for case, punctuation and spacing, or has
+    :data:`RUN` words in a row with it.
+
+    Parameters
+    ----------
+    settings:
+        Those of a recipe; without ``pairs`` and ``contrast`` nothing is read.
+    source:
+        Built data sets. What is not built is not compared.
+
+    Raises
+    ------
+    MitigationError
+        With the number of such pairs and the first three, each with its split.
+    """
+    path = getattr(settings, "pairs", "") or getattr(settings, "contrast", "")
+    if not isinstance(path, str) or not path:
+        return  # mabel has a number of pairs
+    pairs = [_sentences(row) for row in read_pairs(path)]
+    shared: dict[int, str] = {}
+    for name, rows in _test_rows(source):
+        keys: set[str] = set()
+        runs: set[tuple[str, ...]] = set()
+        for row in rows:
+            for key in _sentences(row):
+                keys.add(key)
+                runs.update(_runs(key))
+        for number, sentences in enumerate(pairs):
+            if any(key in keys or not runs.isdisjoint(_runs(key)) for key in sentences):
+                shared.setdefault(number, f"{sentences[0]!r} in {name}")
+    if shared:
+        shown = "; ".join(islice(shared.values(), 3))
+        raise MitigationError(
+            f"{len(shared)} of the {len(pairs)} pairs of {path} are in a test split ({shown}"
+            f"{'; …' * (len(shared) > 3)}); give pairs of other sentences."
+        )
+
+
+def _test_rows(source: str) -> Iterator[tuple[str, Iterable[Mapping[str, Any]]]]:
+    """The name and the rows of each available test split of benchmarks."""
+    for name in OF_PAIRS:
+        benchmark = benchmarks.get(name)
+        for dataset, config, split in benchmark.configs:
+            if split != "test":
+                continue
+            if benchmark.rows:
+                yield f"{dataset}/{config}/{split}", benchmark.rows(dataset, config, split)
+                continue
+            with suppress(tables.DataMissing):
+                yield f"{dataset}/{config}/{split}", tables.load(source, dataset, config, split).rows
+
+
+def _sentences(row: Mapping[str, Any]) -> list[str]:
+    """The sentences of a row, as :func:`builders.text.split.phrase_key` compares them."""
+    texts = [value for value in row.values() if isinstance(value, str)]
+    if "before" in row:
+        # Rows of stated gender are the parts of a sentence.
+        texts = [f"{row['before']}{row[side]}{row['after']}" for side in ("male", "female")]
+    keys = [phrase_key(text) for text in texts]
+    return [key for key in keys if len(key.split()) >= FEWEST_WORDS]
+
+
+def _runs(key: str) -> Iterator[tuple[str, ...]]:
+    words = key.split()
+    return zip(*(words[start:] for start in range(RUN)), strict=False)

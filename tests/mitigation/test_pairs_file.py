@@ -2,18 +2,23 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from benchmarks.planted.occupations import NEW_TEMPLATES, PLANTED, TEMPLATES, pairs
+from mitigation import mitigate
 from mitigation.editing.pairs import edit_pair
 from mitigation.editing.session import split_subjects
 from mitigation.errors import MitigationError
 from mitigation.recipes import auto_debias, cda, dpo, get
 from mitigation.texts import pairs_file
+from mitigation.training import data as of
 from mitigation.training import trainable
 from mitigation.training.data import TrainingData
+from scoring.benchmarks import stated_gender
+from scoring.inputs.tables import DataMissing
 from tests.mitigation.made import bundled, silent
 
 CONTRAST = {
@@ -151,3 +156,72 @@ def test_cda_trains_on_both_sentences_of_a_pair_and_swaps_nothing(tmp_path, monk
     assert sum(" she " in f" {text} " for text in seen) > 0
     with pytest.raises(MitigationError, match="both sentences"):
         cda.CdaSettings(pairs="a.json", corpus="b.txt")
+
+
+def of_test(folder, *sentences):
+    """A folder of built data sets with these pairs in the test split of WinoBias in biaske."""
+    rows = []
+    for number, (prompt, biased, unbiased) in enumerate(sentences):
+        row = {"id": f"w{number}", "prompt": prompt, "object_biased": biased, "object_unbiased": unbiased}
+        row["sentence_biased"] = prompt.replace("[BLANK]", biased)
+        rows.append(row | {"sentence_unbiased": prompt.replace("[BLANK]", unbiased)})
+    return lambda source, dataset, config, split: rows if (config, split) == ("winobias", "test") else None
+
+
+@pytest.mark.parametrize(
+    ("prompt", "refused"),
+    [
+        ("The clerk called the smith because [BLANK] was late.", True),
+        ("the clerk called the SMITH, because [BLANK] was late", True),
+        ("Yesterday the clerk called the smith because [BLANK] was late and tired.", True),
+        ("The clerk called the smith at noon, because [BLANK] was bored.", False),
+    ],
+)
+def test_pairs_with_rows_of_a_test_split_are_refused(tmp_path, monkeypatch, prompt, refused):
+    rows = of_test(tmp_path, ("The clerk called the smith because [BLANK] was late.", "he", "she"))
+
+    def load(source, dataset, config, split, limit=None):
+        found = rows(source, dataset, config, split)
+        if found is None:
+            raise DataMissing("", "none")
+        return SimpleNamespace(rows=found)
+
+    monkeypatch.setattr(of.tables, "load", load)
+    pair = {"prompt": prompt, "object_biased": "he", "object_unbiased": "she"}
+    settings = replace(get("fast").profiles["clean"], pairs=written(tmp_path, [*LIST, pair]))
+    if refused:
+        with pytest.raises(MitigationError, match=r"^1 of the 3 pairs .* in biaske/winobias/test"):
+            of.refuse_test_pairs(settings, "made")
+    else:
+        of.refuse_test_pairs(settings, "made")
+    contrast = {side: [*texts, prompt.replace("[BLANK]", "[he|she]")] for side, texts in CONTRAST.items()}
+    steering = replace(get("steering").profiles["clean"], contrast=written(tmp_path, contrast, "contrast.json"))
+    if refused:
+        with pytest.raises(MitigationError, match=r"^2 of the 10 pairs"):
+            of.refuse_test_pairs(steering, "made")
+    else:
+        of.refuse_test_pairs(steering, "made")
+
+
+def test_sentences_of_the_benchmark_of_stated_gender_are_refused_and_others_of_jobs_are_not(tmp_path):
+    row = next(iter(stated_gender.rows("", "", "")))
+    pair = {"prompt": f"{row['before']}[BLANK]{row['after']}", "object_biased": row["male"]}
+    pair["object_unbiased"] = row["female"]
+    settings = replace(get("fast").profiles["clean"], pairs=written(tmp_path, [*LIST, pair]))
+    with pytest.raises(MitigationError, match=r"^1 of the 3 pairs .* in stated-gender/sentences/test"):
+        of.refuse_test_pairs(settings, str(tmp_path))
+    of.refuse_test_pairs(replace(settings, pairs=written(tmp_path, pairs(PLANTED, TEMPLATES))), str(tmp_path))
+
+
+def test_a_recipe_without_pairs_of_the_users_reads_no_test_split(monkeypatch):
+    monkeypatch.setattr(of, "_test_rows", lambda _: pytest.fail("read"))
+    for name in ("fast", "mabel", "inlp", "steering"):
+        of.refuse_test_pairs(get(name).profiles["clean"], "made")
+
+
+def test_a_command_refuses_pairs_of_a_test_split_before_it_loads_a_model(tmp_path):
+    row = next(iter(stated_gender.rows("", "", "")))
+    pair = {"prompt": f"{row['before']}[BLANK]{row['after']}", "object_biased": row["male"]}
+    path = written(tmp_path, [pair | {"object_unbiased": row["female"]}] * 4)
+    with pytest.raises(MitigationError, match="in stated-gender/sentences/test"):
+        mitigate("fast", str(tmp_path / "no-model"), pairs=path, out=tmp_path / "out", evaluate=False)
