@@ -110,13 +110,16 @@ def in_form(setting: Setting, kind: Any, network: Any, dtype: torch.dtype, quant
     """
     with tempfile.TemporaryDirectory(dir=setting.scratch) as folder:
         network.save_pretrained(folder)
-        loaded = checkpoint.network(
+        more = {}
+        if quantize:
+            more["quantization_config"] = checkpoint.quantized(quantize, dtype)
+        loaded, _ = checkpoint.network(
             checkpoint.fetched(folder, None, None),
             type(network).__name__,
             kind,
             dtype=dtype,
             device_map={"": torch.device(setting.device)} if quantize else None,
-            quantization_config=checkpoint.quantized(quantize, dtype),
+            **more,
         )
     return loaded.eval() if quantize else loaded.to(setting.device).eval()
 

@@ -111,7 +111,8 @@ def merge(
         save_whole(network, tokenizer, written, state)
         del network, state, adapted
         # Loaded from the written files, as users will: what a configuration cannot say is noticed here.
-        again = checkpoint.network(written, str(out), kind, dtype=numbers, use_safetensors=True).to(place).eval()
+        again, _ = checkpoint.network(written, str(out), kind, dtype=numbers, use_safetensors=True)
+        again = again.to(place).eval()
         merged = logits(again, tokenizer)
         apart = float((merged - expected).abs().max())
         if not measurements.difference(merged, expected) <= measurements.tolerance(numbers):

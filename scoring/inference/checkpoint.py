@@ -20,7 +20,7 @@ from cards.common.files import file_sha256
 from cards.common.stored import digest, parsed
 from cards.common.text import did_you_mean
 from cards.hub import PATTERNS, files_digest
-from scoring.adapters.attach import attach, check_patterns, peft_config, quiet, tensor_shapes
+from scoring.adapters.attach import attach, check_patterns, peft_config, quiet, tensor_shapes, without_remarks
 from scoring.adapters.facts import WEIGHTS, is_own, is_whole_model
 from scoring.inference.tokens import Kind
 from scoring.types import ScoringError
@@ -44,6 +44,24 @@ _VOCABULARIES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt",
                  "sentencepiece.bpe.model", "spm.model", "bpe.codes")  # fmt: skip
 _UNUSED = ("*.h5", "*.msgpack", "*.onnx", "*.gguf", "*.ot", "onnx/*", "original/*", "consolidated*", "coreml/*")
 _WEIGHTS_OF_ANY = ("*.safetensors", "*.bin", "*.pt", "*.pth", "*.index.json")
+#: The packages that transformers needs for weights that were quantized so, by ``quant_method``, as pip names them.
+_QUANTIZERS = {
+    "bitsandbytes": ("bitsandbytes",),
+    "gptq": ("optimum", "gptqmodel"),
+    "awq": ("gptqmodel",),
+    "compressed-tensors": ("compressed-tensors",),
+}
+#: Parts of a checkpoint that give nothing to the log-probabilities of tokens: heads for other tasks, layers that guess
+#: later tokens ahead (MTP), and towers for pictures and sound. They may be missing in the network as a whole.
+_OTHER_PARTS = re.compile(
+    r"pooler|seq_relationship|sop_classifier|classifier|score|qa_outputs|v_head|value_head|mtp\w*|"
+    r"vision\w*|visual|audio\w*|multi_modal_projector|mm_projector"
+)
+#: Buffers that earlier versions of transformers wrote, and that a network computes itself.
+_BUFFERS = frozenset(
+    "masked_bias inv_freq original_inv_freq position_ids token_type_ids version causal_mask sin_cached cos_cached "
+    "_float_tensor relative_position_index".split()
+)
 #: Files of a model's folder that change no answer: cards, licences, pictures, hidden files, weights of other programs.
 _NOT_READ = (*_UNUSED, "*.md", "LICENSE*", "NOTICE*", "*.png", "*.jpg", "*.svg", "*.pdf", ".*")
 
@@ -284,6 +302,68 @@ def _saved_dtype(config: Mapping[str, Any]) -> str:
     return "float32"
 
 
+def stored_quantization(config: Mapping[str, Any]) -> dict[str, Any]:
+    """How the weights of a checkpoint are quantized, as its configuration says; empty where they are not."""
+    for part in (config, config.get("text_config") or {}):
+        stated = part.get("quantization_config")
+        if isinstance(stated, dict) and stated:
+            return stated
+    return {}
+
+
+def quantization_name(stored: Mapping[str, Any]) -> str:
+    """A short name of a quantization: its method and bits.
+
+    >>> quantization_name({"quant_method": "gptq", "bits": 4}), quantization_name({"quant_method": "fp8"})
+    ('gptq-4bit', 'fp8')
+    >>> quantization_name({"quant_method": "bitsandbytes", "load_in_4bit": True}), quantization_name({})
+    ('4bit', '')
+    """
+    # Those of bitsandbytes have the names of --quantize.
+    for bits in ("4bit", "8bit"):
+        if stored.get(f"load_in_{bits}"):
+            return bits
+    parts = [str(stored.get("quant_method") or "")]
+    if stored.get("bits"):
+        parts.append(f"{stored['bits']}bit")
+    return "-".join(part for part in parts if part)
+
+
+def check_quantization(config: Mapping[str, Any], model: str, quantize: str | None) -> None:
+    """Refuses a quantized checkpoint that this machine lacks packages for, and --quantize for one.
+
+    Raises
+    ------
+    ScoringError
+        With all packages that are missing.
+    """
+    stored = stored_quantization(config)
+    if not stored:
+        return
+    name = quantization_name(stored)
+    if quantize:
+        raise ScoringError(f"The weights of {model!r} are quantized already ({name}); leave out --quantize.")
+    packages = _QUANTIZERS.get(str(stored.get("quant_method")), ())
+    missing = [package for package in packages if not importlib.util.find_spec(package.replace("-", "_"))]
+    if missing:
+        raise ScoringError(
+            f"The weights of {model!r} are quantized ({name}), and reading them needs {' and '.join(missing)}; install "
+            f"with pip install {' '.join(missing)}, or give the checkpoint that is not quantized."
+        )
+
+
+def dequantizing(stored: Mapping[str, Any], device: torch.device) -> Any:
+    """What makes transformers dequantize weights while it reads them; None where it decides.
+
+    FP8 weights are computed with on a GPU alone. Without one transformers dequantizes them itself, but not for a CPU
+    beside a GPU.
+    """
+    if stored.get("quant_method") not in ("fp8", "mxfp8") or device.type != "cpu":
+        return None
+    settings: Any = transformers.FineGrainedFP8Config
+    return settings(dequantize=True, modules_to_not_convert=stored.get("modules_to_not_convert"))
+
+
 def quantized(quantize: str | None, dtype: torch.dtype) -> Any:
     """How bitsandbytes stores the weights: NF4 with double quantization (Dettmers et al. 2023), or LLM.int8."""
     if quantize is None:
@@ -320,6 +400,10 @@ def check_packing(cls: Any, folder: Path, model: str, options: Mapping[str, Any]
         With the first layer whose inputs or outputs cannot be divided into blocks.
     """
     settings: Any = options.get("quantization_config")
+    stored = stored_quantization(json_object(folder / "config.json"))
+    if stored.get("load_in_4bit"):
+        from_stored: Any = transformers.BitsAndBytesConfig.from_dict
+        settings = from_stored(stored)
     if not getattr(settings, "load_in_4bit", False) or not _on_cpu(options.get("device_map")):
         return
     from transformers.quantizers.auto import AutoHfQuantizer
@@ -369,20 +453,48 @@ def check_sizes(config: Mapping[str, Any], model: str) -> None:
             raise damaged(f"config.json of {model!r} has {value:g} as {key}, and {most:,} is the most")
 
 
-def network(folder: Path, model: str, kind: Kind, **options: Any) -> Any:
-    """The network with all of its weights; extra options go to transformers."""
-    check_sizes(json_object(folder / "config.json"), model)
+def network(folder: Path, model: str, kind: Kind, **options: Any) -> tuple[Any, list[str]]:
+    """The network with all of its weights, and the parts of the checkpoint that it does not need.
+
+    Extra options go to transformers. Weights that transformers dequantizes while it reads them are all in the dtype of
+    the options then.
+
+    Raises
+    ------
+    ScoringError
+        Also for a checkpoint with a tensor that the network should use and does not: a scale of quantized weights, a
+        layer beyond the configuration.
+    """
+    config = json_object(folder / "config.json")
+    check_sizes(config, model)
     cls: Any = transformers.AutoModelForMaskedLM
     if kind == "causal":
         cls = transformers.AutoModelForCausalLM
     check_packing(cls, folder, model, options)
     try:
-        network, report = cls.from_pretrained(folder, output_loading_info=True, **options)
+        # What does not fit is refused below with its name and shapes; transformers would print a table.
+        with without_remarks():
+            network, report = cls.from_pretrained(
+                folder, output_loading_info=True, ignore_mismatched_sizes=True, **options
+            )
     except Exception as error:  # files of a model that are not what they should be raise anything
         for path in sorted(folder.glob("*.safetensors")):
             tensor_shapes(path)  # an error of its own names the broken file
         raise ScoringError(f"{model!r} cannot be loaded: {first_sentence(error)}.") from None
-    lacking = report["missing_keys"] or report["mismatched_keys"]
+    unused, apart = _unused(network, report["unexpected_keys"])
+    if unused:
+        raise ScoringError(
+            f"The weights of {model!r} have {len(unused)} tensors that a {type(network).__name__} of its config.json "
+            f"does not use ({', '.join(_numbered(unused)[:6])}), so its answers would be those of another model; "
+            f"{_advice(config, unused)}."
+        )
+    if report["mismatched_keys"]:
+        name, stored, wanted = sorted(report["mismatched_keys"])[0]
+        raise ScoringError(
+            f"The weights of {model!r} have {name} in the shape {list(stored)}, and its config.json says "
+            f"{list(wanted)}; give a config.json and weights that belong together."
+        )
+    lacking = report["missing_keys"]
     if lacking:
         # transformers would go on with random numbers in these tensors.
         names = sorted(str(name) for name in lacking)
@@ -390,7 +502,70 @@ def network(folder: Path, model: str, kind: Kind, **options: Any) -> Any:
             f"The weights of {model!r} lack {len(names)} tensors that it needs, first {names[0]}, and would be "
             f"filled with random numbers; give a checkpoint saved with its language-model head."
         )
-    return network
+    wanted_dtype = options.get("dtype")
+    if stored_quantization(config) and not getattr(network, "quantization_method", None) and wanted_dtype:
+        # Dequantized weights are in the dtype of the options, and those that were never quantized in the stored one.
+        network = network.to(wanted_dtype)
+    return network, apart
+
+
+def _unused(network: Any, names: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Of the tensors of a checkpoint that were not loaded, those that the network should use, and the other parts.
+
+    transformers has already left out what the classes of a model say that they ignore.
+    """
+    modules = dict(network.named_modules())
+    config = network.config.get_text_config()
+    layers = getattr(config, "num_hidden_layers", 0) or 0
+    ahead = getattr(config, "num_nextn_predict_layers", 0) or 0
+    unused, apart = [], set()
+    for name in sorted(names):
+        above, _, leaf = name.rpartition(".")
+        parts = name.split(".")
+        # The mask of a causal attention, from times when it was stored; a linear map has a weight beside its bias.
+        is_mask = leaf == "bias" and above in modules and not hasattr(modules[above], "weight")
+        if leaf in _BUFFERS or is_mask or (leaf == "weights" and "embed_positions" in parts):
+            continue
+        for end, part in enumerate(parts, 1):
+            other = ".".join(parts[:end])
+            is_ahead = part.isdigit() and parts[end - 2] == "layers" and layers <= int(part) < layers + ahead
+            if other not in modules and (is_ahead or _OTHER_PARTS.fullmatch(part)):
+                apart.add(other)
+                break
+        else:
+            unused.append(name)
+    return unused, sorted(apart)
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    """Names that differ in their numbers alone as one.
+
+    >>> _numbered(["layers.2.up.weight", "layers.3.up.weight", "scale"])
+    ['layers.{2, 3}.up.weight', 'scale']
+    """
+    numbers: dict[str, list[str]] = {}
+    for name in names:
+        found = re.findall(r"(?<=\.)\d+(?=\.)", name)
+        numbers.setdefault(re.sub(r"(?<=\.)\d+(?=\.)", "{}", name), []).append(".".join(found))
+    shown = []
+    for pattern, of_pattern in numbers.items():
+        if len(of_pattern) == 1:
+            shown.append(pattern.replace("{}", of_pattern[0], 1))
+        elif pattern.count("{}") == 1:
+            shown.append(pattern.replace("{}", "{" + ", ".join(of_pattern) + "}"))
+        else:
+            shown.append(pattern)
+    return shown
+
+
+def _advice(config: Mapping[str, Any], unused: Sequence[str]) -> str:
+    """What can be done about tensors that are not used."""
+    stored = stored_quantization(config)
+    if stored:
+        return f"transformers cannot read its quantization ({quantization_name(stored)}); give another checkpoint"
+    if any(re.search(r"scale|absmax|zero|qweight|packed", name.rpartition(".")[2]) for name in unused):
+        return "they are of quantized weights, so add the quantization_config to config.json"
+    return "give the config.json that the weights were saved with"
 
 
 def tokenizer(folder: Path, model: str, code: Mapping[str, bool]) -> Any:

@@ -124,6 +124,7 @@ class LoadOptions:
         folder, config = self.configuration()
         kind = checkpoint.kind(config, model)
         checkpoint.check_code(folder, config, model, self.revision, trusted=self.trust_remote_code)
+        checkpoint.check_quantization(config, model, self.quantize)
         folder = checkpoint.fetched(model, self.revision, None)
         weights = checkpoint.weight_files(folder, config.get("transformers_weights"))
         checkpoint.check_pickle(weights, model, allowed=self.allow_pickle)
@@ -157,9 +158,18 @@ class LoadOptions:
                 device_map = {"": place}
         folder, kind = self.fetched()
         config = checkpoint.config(folder, model)
+        stored = checkpoint.stored_quantization(config)
+        # The same for weights that bitsandbytes has quantized before.
+        if not device_map and stored.get("quant_method") == "bitsandbytes":
+            device_map = {"": place}
         numbers = checkpoint.dtype(self.dtype, config, place, exact=self.exact)
         code = {"trust_remote_code": self.trust_remote_code}
-        network = checkpoint.network(
+        more: dict[str, Any] = dict(code)
+        quantization = checkpoint.quantized(self.quantize, numbers) or checkpoint.dequantizing(stored, place)
+        # With None as its value, transformers would leave out the quantization of the checkpoint.
+        if quantization:
+            more["quantization_config"] = quantization
+        network, apart = checkpoint.network(
             folder,
             model,
             kind,
@@ -167,8 +177,7 @@ class LoadOptions:
             use_safetensors=not self.allow_pickle or None,
             dtype=numbers,
             device_map=device_map,
-            quantization_config=checkpoint.quantized(self.quantize, numbers),
-            **code,
+            **more,
         )
         if not device_map:
             network = network.to(place)
@@ -190,6 +199,8 @@ class LoadOptions:
         name = without_home(self.model)
         loaded = Model(network, tokenizer, kind, name, base, adapter, exact=self.exact, files=digest(digests))
         loaded.named_revision = self.revision or ""
+        loaded.quantization = stored
+        loaded.apart = apart
         loaded.content = content
         loaded.keep_measurements()
         loaded.stats.load_seconds = time.perf_counter() - started

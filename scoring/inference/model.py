@@ -1,9 +1,10 @@
 """A loaded model that answers requests, and what that took."""
 
 import inspect
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,10 @@ class Model(Engine):
     content:
         A digest of the files in its folder, by which an adapter knows its base model
         (:func:`scoring.adapters.attach.check_base`); empty where they are not known.
+    quantization:
+        The ``quantization_config`` of the checkpoint; empty where its weights are not quantized.
+    apart:
+        Parts of the checkpoint that the network does not need, such as a pooler.
 
     Raises
     ------
@@ -67,6 +72,8 @@ class Model(Engine):
     """
 
     content: str = ""
+    quantization: Mapping[str, Any] = MappingProxyType({})
+    apart: Sequence[str] = ()
 
     def __init__(
         self,
@@ -146,13 +153,15 @@ class Model(Engine):
 
     @property
     def dtype(self) -> str:
-        """The dtype of the weights, with their quantization where there is one."""
+        """The dtype of the weights, with their quantization where there is one, also of dequantized ones."""
         bare = self._network.bare
         dtype = str(bare.dtype).removeprefix("torch.")
-        if getattr(bare, "is_loaded_in_4bit", False):
-            return f"{dtype}-4bit"
-        if getattr(bare, "quantization_method", None):
-            return f"{dtype}-8bit"
+        stored = self.quantization
+        settings = getattr(bare.config, "quantization_config", None)
+        if not stored and settings:
+            stored = settings if isinstance(settings, Mapping) else settings.to_dict()
+        if stored:
+            return f"{dtype}-{checkpoint.quantization_name(stored)}"
         return dtype
 
     @property
@@ -184,6 +193,14 @@ class Model(Engine):
             "threads": torch.get_num_threads(),
             "exact": self.exact,
         }
+        if self.quantization:
+            facts["quantization of the checkpoint"] = _plain(self.quantization)
+            # Weights that transformers has dequantized are plain ones now.
+            facts["computed with"] = "quantized weights"
+            if not getattr(self._network.bare, "quantization_method", None):
+                facts["computed with"] = f"weights dequantized to {str(self._network.dtype).removeprefix('torch.')}"
+        if self.apart:
+            facts["parts of the checkpoint not used"] = list(self.apart)
         if self.measurements.findings:
             facts["batching"] = " ".join(self.measurements.findings.values())
         return facts
@@ -314,6 +331,15 @@ class Model(Engine):
             f"which take {weights:.2f} GiB in {self.dtype} ({checkpoint.first_sentence(error)}); free that much, "
             f"or load the model in a smaller dtype, quantized, or on more devices."
         )
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a configuration that have a value, as texts and numbers."""
+    plain = {}
+    for name, value in settings.items():
+        if value is not None and not name.startswith("_"):
+            plain[name] = value if isinstance(value, str | int | float | dict) else str(value)
+    return plain
 
 
 def _together(first: Tree, row: Tree, *, padding: bool, shared: int) -> bool:
