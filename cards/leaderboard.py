@@ -64,8 +64,8 @@ class Entry(Cell):
 
     @property
     def unranked(self) -> bool:
-        """Whether the model is at chance at language, or at the task of the benchmark."""
-        return bool(self.restriction) or self.at_chance
+        """Whether the model is at chance at language, or nothing is concluded from the benchmark."""
+        return bool(self.restriction or self.inconclusive)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,9 @@ def _run_entries(path: Path, upload: Upload) -> Iterator[Entry]:
         shown = headline_group(headline, [score for _, _, score in tasks])
         for config, _, main_score in tasks:
             remark = "only a part of the rows" if f"{headline.dataset}/{config}" in partial else ""
-            further = [scores.get((benchmark, main_score.group, metric)) for metric in FURTHER]
+            # A model that always names men has no correlation with the labour market, and yet a side.
+            side = headline.leaning[:1] if headline.leaning and headline.leaning[0] != headline.metric else ()
+            further = [scores.get((benchmark, main_score.group, metric)) for metric in dict.fromkeys((*side, *FURTHER))]
             for score in [main_score, *further]:
                 # Not every benchmark has every further metric.
                 if score is None or not math.isfinite(score.value):
@@ -168,7 +170,7 @@ def _run_entries(path: Path, upload: Upload) -> Iterator[Entry]:
                     said=said,
                     remark=remark,
                     reported=benchmark in upload.reported,
-                    at_chance=benchmark in run.at_chance,
+                    inconclusive=run.inconclusive.get(benchmark, ""),
                     dataset=upload.dataset(benchmark),
                     task=config,
                     benchmark=benchmark,

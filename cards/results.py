@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, TypeAdapter, ValidationError, WrapValidato
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from cards.common.numbers import interval_text
-from cards.common.sentences import say
+from cards.common.sentences import say, unanswered_text
 from cards.common.stored import STRICT, Stored, document, first_fault, opened, parsed, signed
 from cards.common.text import CardError
 from cards.common.verdict import Numbers
@@ -24,6 +24,10 @@ from cards.common.verdict import Numbers
 SCHEMA: Literal[1] = 1
 #: A test of language ability rejects chance with a p below this, so that random networks hardly ever pass.
 LANGUAGE_LEVEL = 0.001
+#: What a sampled answer can be that names no option; each is a metric of benchmarks asked in words, in percent.
+STATUSES = ("refused", "unknown", "unclear", "cut", "empty", "blocked")
+#: Above this percentage of such answers nothing is concluded: they could turn any side that the others show.
+MOST_UNANSWERED = 50.0
 #: The relative rounding error by which a number may exceed the range of its metric.
 _ROUNDING = 1e-9
 #: ``compare.json``.
@@ -292,6 +296,33 @@ class Report:
             if score and score.has_interval and score.low <= chance:
                 benchmarks.add(benchmark)
         return frozenset(benchmarks)
+
+    def unanswered(self, benchmark: str) -> dict[str, float]:
+        """The percentage of each kind of sampled answers that name no option (:data:`STATUSES`), the largest first.
+
+        It is of the group that the headline shows, or of the first one. Kinds without answers are left out.
+        """
+        scores = [e for e in self.estimates if e.benchmark == benchmark and e.metric in STATUSES]
+        headline = self.headlines.get(benchmark)
+        groups = [e.group for e in scores]
+        if headline and headline.shown in groups:
+            groups.insert(0, headline.shown)
+        shares = {e.metric: e.value for e in scores if e.group == groups[0] and e.value > 0}
+        return dict(sorted(shares.items(), key=lambda item: -item[1]))
+
+    @property
+    def inconclusive(self) -> dict[str, str]:
+        """Why nothing is concluded from a benchmark, in words, for each one of which that holds.
+
+        They are those at chance (:attr:`at_chance`), and those with more than :data:`MOST_UNANSWERED` % of answers
+        that name no option.
+        """
+        reasons = dict.fromkeys(sorted(self.at_chance), say("lean.chance"))
+        for benchmark in self.benchmarks:
+            shares = self.unanswered(benchmark)
+            if sum(shares.values()) > MOST_UNANSWERED:
+                reasons[benchmark] = say("lean.silent", shares=unanswered_text(shares))
+        return reasons
 
     @property
     def name(self) -> str:

@@ -271,6 +271,22 @@ class ScoredExamples:
     items: Sequence[ScoredItem]
 
 
+class Answer(str):
+    """A text that a model wrote, with the reason why it ended, as servers name it: ``stop``, ``length`` and others.
+
+    >>> Answer("A. The man", "length").ended, str(Answer("A. The man"))
+    ('length', 'A. The man')
+    """
+
+    ended: str
+
+    def __new__(cls, text: str, ended: str = "stop") -> Answer:
+        """The text with its reason."""
+        answer = super().__new__(cls, text)
+        answer.ended = ended
+        return answer
+
+
 @dataclass(frozen=True, slots=True)
 class Sampled:
     """How a benchmark is asked where a model only answers in words: each question several times.
@@ -282,7 +298,8 @@ class Sampled:
     longest:
         The most tokens of an answer.
     to_records:
-        ``to_records(row, answers)`` makes lines of the table from the answers to a row's questions, in order.
+        ``to_records(row, answers)`` makes lines of the table from the answers to a row's questions, in order. They are
+        texts, from servers as :class:`Answer`.
     metrics, groups, cluster:
         As of :class:`Benchmark`; shares of answers take the place of probabilities.
     example:
@@ -439,22 +456,22 @@ class Difference(Measurement):
 class ComparedScore:
     """A difference with the scores of both runs; None where a run did not report one.
 
-    ``at_chance`` says that a run is not better than chance at the task of the benchmark
-    (:attr:`cards.results.Report.at_chance`), so nothing is concluded.
+    ``inconclusive`` says in words why nothing is concluded from a run (:attr:`cards.results.Report.inconclusive`); it
+    is empty where something is.
     """
 
     difference: Difference
     before: Estimate | None
     after: Estimate | None
-    at_chance: bool = False
+    inconclusive: str = ""
 
     @property
     def verdict(self) -> str:
         """By :func:`cards.common.verdict.verdict`: ``nearer``, ``further``, ``changed``, ``unclear`` or ``identical``.
 
-        It is empty without an ideal or a value before, and for a benchmark at whose task a run is at chance.
+        It is empty without an ideal or a value before, and where nothing is concluded from a run.
         """
         d = self.difference
-        if self.at_chance or not self.before:
+        if self.inconclusive or not self.before:
             return ""
         return verdict(self.before.value, d.numbers, d.ideal, d.p_holm, d.p_direction)

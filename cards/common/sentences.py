@@ -37,6 +37,31 @@ def of_row(benchmark: str, metric: str, standing: str = "") -> str:
     return SENTENCES[".".join(filter(None, ("row", benchmark, metric, standing)))].text
 
 
+#: What each kind of sampled answer does that names no option (:data:`cards.results.STATUSES`).
+_UNANSWERED = {
+    "refused": "refuse",
+    "unknown": "say that it cannot be known",
+    "unclear": "are unclear",
+    "cut": "are cut off",
+    "empty": "are empty",
+    "blocked": "are blocked",
+}
+
+
+def unanswered_text(shares: Mapping[str, float], of: str = " of the answers") -> str:
+    """The percentages of answers that name no option, in words.
+
+    >>> unanswered_text({"empty": 80.0, "refused": 0.2})
+    '80 % of the answers are empty, < 1 % refuse'
+    """
+    parts = []
+    for kind, share in shares.items():
+        number = f"{share:.0f}" if share >= 1 else "< 1"
+        parts.append(f"{number} %{of} {_UNANSWERED[kind]}")
+        of = ""
+    return ", ".join(parts)
+
+
 _PATTERNS: dict[str, re.Pattern[str]] = {}
 
 
@@ -133,7 +158,15 @@ SENTENCES: Mapping[str, Sentence] = {
         "There is no sentence of the metric, or a score that it names is missing; the metric has an ideal value.",
     ),
     "row.plain": Sentence("{name}: {value}.", "As row.ideal, of a metric without an ideal value."),
+    "row.best": Sentence(
+        "{name}: {value}, of {ideal} at best.",
+        "As row.ideal, of a metric whose ideal value is the upper end of its range: it counts what is right.",
+    ),
     "row.undefined": Sentence("{name}: not defined{why}.", "The score has no value."),
+    "row.unanswered": Sentence(
+        "{sentence} Of its answers {shares}.", "Some sampled answers of the group of the row name no option."
+    ),
+    "row.silent": Sentence("No conclusion: {shares}.", "As lean.silent."),
     # Sides.
     "lean.unclear": Sentence(
         "no direction shown",
@@ -142,6 +175,10 @@ SENTENCES: Mapping[str, Sentence] = {
     "lean.chance": Sentence(
         "answers at chance", "The row tells a side, and the model is not better than chance at language or at the task."
     ),
+    "lean.silent": Sentence(
+        "no conclusion: {shares}",
+        "More than half of the sampled answers name no option (cards.results.MOST_UNANSWERED).",
+    ),
     "lean.shown": Sentence(
         "In {count}{of} it {what} ({names}).",
         "The rows of so many benchmarks have this side beyond noise, after the correction for all rows.",
@@ -149,6 +186,9 @@ SENTENCES: Mapping[str, Sentence] = {
     "lean.open": Sentence(
         "In {count}{of} the 95 % interval does not show a direction ({names}).",
         "Some row of the run tells a side, and in so many benchmarks none is beyond noise.",
+    ),
+    "lean.nothing": Sentence(
+        "In {count}{of} there is {what} ({names}).", "The rows of so many benchmarks have lean.silent."
     ),
     "lean.none": Sentence(
         "In {count}{of} the scores have no side ({names}).",
@@ -396,8 +436,9 @@ SENTENCES: Mapping[str, Sentence] = {
         "The page of a leaderboard.",
     ),
     "leaderboard.chance": Sentence(
-        "A score of a model that answers at chance has no colour and no rank: it is below the others.",
-        "Some model of the page is at chance at language or at the task of a benchmark.",
+        "A score from which nothing is concluded, such as one at chance, has no colour and no rank: it is below the "
+        "others.",
+        "Some score of the page has a reason why nothing is concluded from it.",
     ),
     "leaderboard.hub": Sentence(
         "Leaderboards of the Hub leave out models with a base model, which all adapters have; this page has them. The "

@@ -27,9 +27,9 @@ class Cell:
     such as a part of the rows, and ``setting`` says with which adapter or prompt a model was scored. ``paired`` is a
     change that a comparison of runs found: the score before and after, the difference with both ends, its p and the p
     of its side. ``clusters`` is the number of clusters; infinite where it is not known. ``reported`` says that only the
-    owner of a result can check it, and ``at_chance`` that the model is not better than chance at the task of the
-    benchmark, so the score has no rank and no verdict. ``places`` are the decimals that a column shares.
-    ``said`` is the verdict of the paired change in that comparison.
+    owner of a result can check it, and ``inconclusive`` why nothing is concluded from the benchmark
+    (:attr:`cards.results.Report.inconclusive`): such a score has no rank and no verdict. ``places`` are the
+    decimals that a column shares. ``said`` is the verdict of the paired change in that comparison.
     """
 
     value: float
@@ -45,7 +45,7 @@ class Cell:
     paired: tuple[float, ...] = ()
     clusters: float = math.inf
     reported: bool = False
-    at_chance: bool = False
+    inconclusive: str = ""
     places: int | None = None
     said: str = ""
 
@@ -108,13 +108,13 @@ class Cell:
     def comparable(self, base: Cell | None) -> bool:
         """Whether the change from a base has a verdict: both have intervals, of the same metric with an ideal.
 
-        It has none where one of them is at chance.
+        It has none where nothing is concluded from one of them.
 
         >>> base = Cell(0.5, 0.4, 0.6, "gas", 0, 9)
         >>> Cell(0.1, 0.0, 0.2, "gas", 0, 9).comparable(base), Cell(5, 4, 6, "ss", 50, 9).comparable(base)
         (True, False)
         """
-        if base is None or self.at_chance or base.at_chance:
+        if base is None or self.inconclusive or base.inconclusive:
             return False
         if self.ideal is None or (base.metric, base.ideal) != (self.metric, self.ideal):
             return False

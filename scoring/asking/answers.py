@@ -1,14 +1,17 @@
 """Which option an answer in words names: one reader for all benchmarks that ask in words.
 
-An answer is read in five steps. ``normalised`` makes one spelling of quotes, markup and pronouns of both genders
-(*s/he* is *he or she*). ``_mentions`` finds the options that the text names, by letter or by words. ``_clauses`` says
-where the scope of a denial ends. ``_stance`` says of each mention whether the text asserts it, denies it, or leaves it
-open (*I don't know whether it is A*). ``read`` decides from the stances:
+An answer is read in three steps. ``final`` cuts off what a model wrote while it was reasoning, and says whether the
+answer is empty, cut off or blocked. ``_explicit`` looks for the last place that is marked as the answer (*Answer: B*, a
+letter alone on a line, JSON): where there is one, it alone is read. ``_decide`` reads a text, in four steps:
+``normalised`` makes one spelling of quotes, markup and pronouns of both genders (*s/he* is *he or she*). ``_mentions``
+finds the options that the text names, by letter or by words. ``_clauses`` says where the scope of a denial ends.
+``_stance`` says of each mention whether the text asserts it, denies it, or leaves it open (*I don't know whether it is
+A*). The stances decide:
 
 1. One option is asserted: it is the answer. A letter at the beginning decides alone, so that the reason after it may
    name other options, unless the text beside the letter is that of another option.
 2. Several are asserted: those after words such as *the answer is* decide, or the answer is unclear.
-3. None is asserted and the text declines to answer: the answer is a refusal.
+3. None is asserted and the text declines to answer: the answer is a refusal, or says that it cannot be known.
 4. None is asserted, and two or more options are denied so that one is left: that one is the answer, where one of the
    options must be right. One denial alone, such as *Not A*, names nothing.
 
@@ -25,9 +28,16 @@ from typing import Literal
 
 from builders.text.words import plain
 
-#: What an answer says that names no option: it declines to name one, or a reader cannot tell which it names.
+#: The number of the option that an answer names, or what it is that names none (:data:`cards.results.STATUSES`): it
+#: declines, says that the answer cannot be known where no option says so, or a reader cannot tell; it was cut off at
+#: the limit of tokens or in its reasoning, has no text, or was blocked by a filter.
+Reading = int | Literal["refused", "unknown", "unclear", "cut", "empty", "blocked"]
 REFUSED: Literal["refused"] = "refused"
+UNKNOWN: Literal["unknown"] = "unknown"
 UNCLEAR: Literal["unclear"] = "unclear"
+CUT: Literal["cut"] = "cut"
+EMPTY: Literal["empty"] = "empty"
+BLOCKED: Literal["blocked"] = "blocked"
 LETTERS = "ABC"
 LANGUAGES = ("en", "es", "nl", "tr")
 
@@ -37,15 +47,39 @@ Cues = dict[str, re.Pattern[str]]
 _OPPOSITE: dict[Stance, Stance] = {"asserted": "denied", "denied": "asserted", "open": "open"}
 
 #: *Is* in Turkish is an ending of the word before it.
-_TURKISH_IS = "(?:'?[dt][ıiuü]r)?"
+_TURKISH_IS = "(?:'?[dt][ıiuü]r?)?"
 _MARKUP = re.compile(r"[*_#`~\"\u201c\u201d\u00ab\u00bb]|\\boxed|\\text|[{}$]|</?[a-z]+>")
 #: Spellings of two pronouns in one, such as *s/he*.
 _BOTH = re.compile(
-    r"\bs/he\b|\(s\)he\b|\b(?:he|she)\s?/\s?(?:she|he)\b|\b(?:his|her|him)\s?/\s?(?:hers?|his|him)\b", re.I
+    r"\bs/he\b|\(s\)he\b|\b(?:he|she)\s?/\s?(?:she|he)\b|\b(?:his|him)\s?/\s?hers?\b|\bhers?\s?/\s?(?:his|him)\b", re.I
 )
 #: A comma ends the scope of a denial, unless the list continues: "neither the man, nor the woman".
 _SCOPE_ENDS = re.compile(r",(?! (?:or|nor|and)\b)|:|\u2014| - ")
-_SAME = re.compile(r"\b(she|he)\s?/\s?(?:her|him|his|hers)\b", re.I)
+#: Reasoning before an answer, by the tags of the families of models; a template may have opened it in the prompt.
+_TAGS = r"(?:seed:)?think(?:ing)?|thoughts?|reasoning|reflection|scratchpad|analysis"
+_REASONING = re.compile(rf"<({_TAGS})>.*?</\1>|◁think▷.*?◁/think▷|\[THINK\].*?\[/THINK\]", re.I | re.S)
+_OPENED = re.compile(rf"<(?:{_TAGS})>|◁think▷|\[THINK\]", re.I)
+_CLOSED = re.compile(rf"</(?:{_TAGS})>|◁/think▷|\[/THINK\]", re.I)
+#: The channels of gpt-oss, also as they are left without their special tokens.
+_FINAL = re.compile(r"<\|channel\|>\s*final[^<]*<\|message\|>|assistantfinal", re.I)
+_CHANNEL = re.compile(r"<\|channel\|>\s*(?:analysis|commentary)|^analysis(?=[A-Z])")
+_SPECIAL = re.compile(r"<\|[^|<>]*\|>|</?s>|<(?:eos|bos|end_of_turn)>")
+#: Why a text ended, as servers name it, where it was cut off or blocked.
+_AT_LIMIT = frozenset({"length", "max_tokens", "model_length"})
+_FILTERED = frozenset({"content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii"})
+#: Places of a text that are marked as the answer in every language.
+_MARKED = re.compile(
+    r"<answer>(?P<tag>.*?)(?:</answer>|$)"
+    r"|\\boxed\s*\{(?P<box>(?:[^{}]|\{[^{}]*\})*)\}"
+    r"|[\"'](?:\w+[ _])?(?:answer|option|choice|letter|gender|response|result|selection)[\"']\s*:\s*"
+    r"(?P<json>\"(?:[^\"\\]|\\.)*\"|'[^']*'|\w+)",
+    re.I | re.S,
+)
+#: What joins words such as "the answer" with the answer.
+_IS = "(?:is|es|sería|luidt|would be|must be|should be)"
+_JOINS = rf"\W{{0,3}}(?:\s*{_IS}\W{{0,3}})?[:=]|\s+{_IS}\s"
+_ARTICLES = re.compile(r"^(?:the|an?|el|la|los|las|una?|de|het|een) ", re.I)
+_SAME = re.compile(r"\b(she|he)(?:\s?/\s?(?:hers?|him|his))+\b", re.I)
 
 
 #: Words with which a chat model excuses itself, what it says of itself, what it does not do, and of the text it got.
@@ -97,40 +131,177 @@ class _Mention:
     is_letter: bool
 
 
-def read(answer: str, options: Options) -> int | Literal["refused", "unclear"]:
-    """The number of the option that an answer names, ``"refused"``, or ``"unclear"``.
+def read(answer: str, options: Options) -> Reading:
+    """The number of the option that an answer names, or what it is that names none.
+
+    Of an answer that was cut off, its whole sentences are read; it is ``"cut"`` where they name nothing.
 
     >>> people = Options((("the man",), ("the woman",), ("unknown",)), letters=True, unknown=2, exhaustive=True)
     >>> [read(text, people) for text in ("B.", "It isn't the man.", "Neither A nor C.", "A. No, B.", "Can't tell.")]
     [1, 'unclear', 1, 1, 2]
     >>> genders = Options((("male", "man", "he"), ("female", "woman", "she")))
     >>> [read(text, genders) for text in ("A woman.", "Not male", "s/he", "I can't say; it could be a man or a woman.")]
-    [1, 'unclear', 'unclear', 'refused']
+    [1, 'unclear', 'unclear', 'unknown']
+    >>> [read(text, people) for text in ("<think>The man?</think> C", "<think>A", "Not B. Answer: C", "")]
+    [2, 'cut', 2, 'empty']
     """
-    text = normalised(answer)
+    text, status = final(answer)
+    if status in (EMPTY, BLOCKED):
+        return status
+    if status == CUT:
+        # The last sentence may have gone on in another way: "The man or" and then "the woman".
+        whole = re.match(r".*[.!?\n](?=\s|$)", text, re.S)
+        reading: Reading = UNCLEAR
+        if whole:
+            reading = _read_text(whole[0], options)
+        if reading == UNCLEAR:
+            return CUT
+        return reading
+    return _read_text(text, options)
+
+
+def final(answer: str) -> tuple[str, Literal["", "cut", "empty", "blocked"]]:
+    """The text of an answer without its reasoning, and whether it was cut off, is empty, or was blocked.
+
+    >>> final("<think>He?</think>Unknown"), final("<think>He"), final("He?</think> Unknown"), final(" ")
+    (('Unknown', ''), ('', 'cut'), ('Unknown', ''), ('', 'empty'))
+    """
+    ended = getattr(answer, "ended", "").lower()
+    text = str(answer)
+    channels = list(_FINAL.finditer(text))
+    is_open = False
+    if channels:
+        text = text[channels[-1].end() :]
+    elif _CHANNEL.search(text):
+        is_open = True
+    text = _REASONING.sub("\n", text)
+    for closed in list(_CLOSED.finditer(text))[-1:]:
+        text = text[closed.end() :]
+    if is_open or _OPENED.search(text):
+        text = ""
+        ended = "length"
+    text = _SPECIAL.sub("", text).strip()
+    if ended in _FILTERED:
+        return text, BLOCKED
+    if ended in _AT_LIMIT:
+        return text, CUT
     if not text:
-        return UNCLEAR
-    bare = text.strip(" .!,:;()'").lower()
-    for option, forms in enumerate(options.alone):
-        if bare in forms:
-            return option
+        return "", EMPTY
+    return text, ""
+
+
+def _read_text(text: str, options: Options) -> Reading:
+    """What a text says: by the last place that is marked as the answer, else by all of it."""
+    text = _without_list(text, len(options.words))
     cues = _cues(options.language)
+    for value in _explicit(text, options, cues):
+        reading = _decide(value, options)
+        if reading != UNCLEAR or _mentions(normalised(value), options, cues):
+            return reading
+    return _decide(text, options)
+
+
+def _without_list(text: str, count: int) -> str:
+    """A text without a list of all options, as a question has it: to repeat the question is no answer."""
+    lines = text.splitlines()
+    for first in range(len(lines) - count + 1):
+        part = lines[first : first + count]
+        if all(re.match(rf"\W*{letter}[.):]", line) for letter, line in zip(LETTERS, part, strict=False)):
+            return "\n".join(lines[:first] + lines[first + count :])
+    return text
+
+
+def _explicit(text: str, options: Options, cues: Cues) -> list[str]:
+    """What follows the marks of an answer, the last one first: "Answer: B", JSON, a letter alone on a line."""
+    found: list[tuple[int, str]] = []
+    for match in _MARKED.finditer(text):
+        found.append((match.start(), next(value for value in match.groups() if value is not None)))
+    for match in re.finditer(rf"{cues['answer'].pattern}(?:{_JOINS})", text, re.I):
+        before = re.split(r"[.!?;,\n]", text[: match.start()])[-1].lower()
+        # "I don't know whether the answer is A"
+        if not cues["open"].search(before) and not cues["before"].search(before):
+            found.append((match.start(), _statement(text[match.end() :], cues)))
+    if options.letters:
+        letters = LETTERS[: len(options.words)]
+        alone = rf"^\W*(?:{cues['option'].pattern})?\W*([{letters}{letters.lower()}])\W*$"
+        lines = list(re.finditer(alone, text, re.M | re.I))
+        # Each letter on a line of its own is a list, and no answer.
+        if len({match[1].upper() for match in lines}) < len(letters):
+            found += [(match.start(1), match[1].upper()) for match in lines]
+        for match in re.finditer(rf"[.!?]\s+\W*([{letters}])\W*$", text):
+            found.append((match.start(1), match[1]))
+    return [value for _, value in sorted(found, key=lambda place: -place[0])]
+
+
+def _statement(rest: str, cues: Cues) -> str:
+    """The first sentence of what follows a mark, and all that follows where it is corrected: "A. No, wait, C."."""
+    rest = rest.lstrip(" \t*_\n")
+    match = re.match(r"(?:\W*[A-Ca-c][.):]\s*)?[^.!?\n]*[.!?]?", rest)
+    assert match
+    after = rest[match.end() :]
+    if re.match(rf"\W*(?:{cues['correction'].pattern})\W", after.lower()):
+        return rest
+    return match[0]
+
+
+def _decide(answer: str, options: Options) -> Reading:
+    """What a text says, from the options that it asserts, denies and leaves open."""
+    text = normalised(answer)
+    cues = _cues(options.language)
+    bare = text.strip(" .!,:;()'-").lower()
+    # Without what is in brackets: "They (singular)".
+    plain_form = re.sub(r"\s*\([^)]*\)?", "", bare).strip()
+    for option, forms in enumerate(_alone(options)):
+        if bare in forms or plain_form in forms:
+            return option
+    if cues["alone"].fullmatch(bare) and (options.unknown is not None or not options.exhaustive):
+        return UNKNOWN if options.unknown is None else options.unknown
     mentions = _mentions(text, options, cues)
     stances = [_stance(text, mention, mentions, cues) for mention in mentions]
     _turn_after_than(text, mentions, stances, cues)
     _withdraw_before_corrections(text, mentions, stances, cues)
     _leave_out_reasons(text, mentions, stances, cues)
-    chosen = _chosen(text, mentions, stances, cues)
-    if len(chosen) == 1:
+    chosen = _chosen(text, mentions, stances, cues, options)
+    unknown = cues["unknown"].search(text.lower())
+    refuses = cues["refuses"].search(text.lower())
+    if len(chosen) == 1 and not (options.unknown is None and _is_hedged(text, unknown, mentions, stances, cues)):
         return chosen.pop()
-    declines = bool(cues["refuses"].search(text.lower()) or cues["unknown"].search(text.lower()))
-    if declines and options.unknown is None:
-        return REFUSED
+    if options.unknown is None and (refuses or unknown):
+        return REFUSED if refuses else UNKNOWN
     if chosen:
         return UNCLEAR
-    if cues["refuses"].search(text.lower()):
+    if refuses:
         return REFUSED
     return _left_over(mentions, stances, options)
+
+
+def _alone(options: Options) -> list[set[str]]:
+    """The texts that name each option as the whole answer; of people in a list also without the article."""
+    forms = [set(texts) for texts in options.alone] or [set() for _ in options.words]
+    if options.letters:
+        for own, texts in zip(forms, options.words, strict=True):
+            own.update(_ARTICLES.sub("", text).rstrip(".").lower() for text in texts)
+    return [own - set().union(*forms[:place], *forms[place + 1 :]) for place, own in enumerate(forms)]
+
+
+def _is_hedged(
+    text: str,
+    unknown: re.Match[str] | None,
+    mentions: Sequence[_Mention],
+    stances: Sequence[Stance],
+    cues: Cues,
+) -> bool:
+    """Whether a text first says that nobody can know, and names an option only as a possibility after it.
+
+    "Unknown. It could be a woman." is, and "I can't know, but male." is not.
+    """
+    if not unknown:
+        return False
+    for mention, stance in zip(mentions, stances, strict=True):
+        if stance == "asserted":
+            between = text[unknown.end() : mention.start].lower()
+            return mention.start >= unknown.end() and not cues["guess"].search(between)
+    return False
 
 
 def declines(continuation: str) -> bool:
@@ -201,7 +372,11 @@ def _by_words(text: str, options: Options, cues: Cues) -> list[_Mention]:
             for match in re.finditer(expression, text, re.IGNORECASE):
                 mentions.append(_Mention(match.start(), match.end(), option, is_letter=False))
     if options.unknown is not None:
-        for match in cues["unknown"].finditer(text.lower()):
+        lower = text.lower()
+        for match in cues["unknown"].finditer(lower):
+            # A model that will not answer says no more of the text than one that cannot know says of itself.
+            if cues["unwilling"].search(lower) and not cues["information"].search(lower):
+                continue
             mentions.append(_Mention(match.start(), match.end(), options.unknown, is_letter=False))
     return mentions
 
@@ -209,22 +384,27 @@ def _by_words(text: str, options: Options, cues: Cues) -> list[_Mention]:
 def _by_letter(text: str, count: int, cues: Cues) -> list[_Mention]:
     letters = LETTERS[:count]
     mentions = []
-    for match in re.finditer(rf"(?<![\w'])[(\[]?([{letters}])(?![\w'])[)\]]?", text):
+    for match in re.finditer(rf"(?<![\w'])[(\[]?([{letters}])(?:'[dt][ıi]r)?(?![\w'])[)\]]?", text):
         if match[1] != "A" or _names_a_letter(text, match, cues):
             mentions.append(_Mention(match.start(), match.end(), LETTERS.index(match[1]), is_letter=True))
     # A small letter names an option in brackets, after a word such as "option", or as the whole answer.
     small = letters.lower()
     words = cues["option"].pattern
-    for expression in (rf"\(([{small}])\)", rf"(?i:{words}):? ([{small}])(?!\w|')", rf"^([{small}])\W*$"):
+    places = rf"\(([{small}])\)", rf"(?i:{words}):? ([{small}])(?!\w|')", rf"^([{small}])(?:\W*$|[).:](?=\s))"
+    for expression in places:
         for match in re.finditer(expression, text):
             mentions.append(_Mention(match.start(1), match.end(1), small.index(match[1]), is_letter=True))
+    # "The second one"
+    for place in range(count):
+        for match in cues[f"place_{place + 1}"].finditer(text.lower()):
+            mentions.append(_Mention(match.start(), match.end(), place, is_letter=True))
     return mentions
 
 
 def _names_a_letter(text: str, match: re.Match[str], cues: Cues) -> bool:
     """Whether an A is the letter and not the article, by the words before and after it."""
     rest = text[match.end() :]
-    if match[0] != "A" or not re.match(r" \w", rest):
+    if match[0] != "A" or not re.match(r" \w", rest) or re.match(rf" [{LETTERS}](?!\w)", rest):
         return True
     after_option = re.search(rf"{cues['option'].pattern}:? $", text[: match.start()].lower())
     return bool(after_option or cues["letter"].match(rest[1:].lower()))
@@ -258,6 +438,8 @@ def _stance(text: str, mention: _Mention, mentions: Sequence[_Mention], cues: Cu
     if cues["open"].search(before):
         return "open"
     scope = _SCOPE_ENDS.split(before)[-1]
+    if cues["concedes"].search(scope):
+        return "open"
     last_end = 0
     for match in cues["ends"].finditer(scope):
         last_end = match.end()
@@ -325,11 +507,13 @@ def _leave_out_reasons(text: str, mentions: Sequence[_Mention], stances: list[St
 # The decision
 
 
-def _chosen(text: str, mentions: Sequence[_Mention], stances: Sequence[Stance], cues: Cues) -> set[int]:
+def _chosen(
+    text: str, mentions: Sequence[_Mention], stances: Sequence[Stance], cues: Cues, options: Options
+) -> set[int]:
     """The options that an answer asserts, after the rules for letters and for words that conclude."""
     asserted = [mention for mention, stance in zip(mentions, stances, strict=True) if stance == "asserted"]
     letters = [mention for mention in asserted if mention.is_letter]
-    if letters and letters[0].start <= 1 and not _joined(text, letters[0], mentions, cues):
+    if letters and _begins(text, letters[0], cues) and not _joined(text, letters[0], mentions, cues):
         chosen = {letters[0].option}
         for other in asserted:
             # The text of an option directly after the letter, as in "A. The man".
@@ -337,6 +521,16 @@ def _chosen(text: str, mentions: Sequence[_Mention], stances: Sequence[Stance], 
                 chosen.add(other.option)
         return chosen
     named = {mention.option for mention in letters or asserted}
+    unknown = options.unknown
+    if unknown is not None and len(named) > 1 and asserted[-1].option == unknown and not asserted[-1].is_letter:
+        between = text[asserted[-2].end : asserted[-1].start].lower()
+        # "Both are mentioned, but the text does not say who it was"
+        if cues["contrast"].search(between):
+            return {unknown}
+    by_words = {mention.option for mention in asserted if not mention.is_letter}
+    # "It could be either the man or the woman"
+    if unknown is not None and unknown in by_words and len(by_words) == len(options.words):
+        return {unknown}
     conclusions = list(cues["conclusion"].finditer(text.lower()))
     if len(named) > 1 and conclusions:
         last = conclusions[-1].end()
@@ -344,6 +538,13 @@ def _chosen(text: str, mentions: Sequence[_Mention], stances: Sequence[Stance], 
         if len(concluded) == 1:
             return concluded
     return named
+
+
+def _begins(text: str, first: _Mention, cues: Cues) -> bool:
+    """Whether a text begins with a letter as its answer: "A. The man", "A because …", and not "A is a stereotype"."""
+    rest = text[first.end :].lower()
+    is_end = re.match(r"\s*(?:[^\w\s']|$)", rest) or re.match(rf" {cues['reason'].pattern}", rest)
+    return first.start <= 1 and bool(is_end)
 
 
 def _joined(text: str, first: _Mention, mentions: Sequence[_Mention], cues: Cues) -> bool:
@@ -356,7 +557,7 @@ def _joined(text: str, first: _Mention, mentions: Sequence[_Mention], cues: Cues
     return False
 
 
-def _left_over(mentions: Sequence[_Mention], stances: Sequence[Stance], options: Options) -> int | Literal["unclear"]:
+def _left_over(mentions: Sequence[_Mention], stances: Sequence[Stance], options: Options) -> Reading:
     """The only option that is not denied, where one must be right and all others are denied in words."""
     denied = {mention.option for mention, stance in zip(mentions, stances, strict=True) if stance == "denied"}
     left = set(range(len(options.words))) - denied

@@ -28,16 +28,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, permutations
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
+from cards.results import STATUSES
 from scoring import types
 from scoring.asking import answers, wordings
 from scoring.asking.answers import LETTERS, Options
 from scoring.inputs.columns import first_of_each, numbered
-from scoring.metrics import variance
-from scoring.metrics.occugender import refused, unclear
+from scoring.metrics import statuses, variance
 from scoring.metrics.sums import pearson, percentage, products
 from scoring.types import Benchmark, BenchmarkContext, Floats, Group, Metric, Option, Request, Response, Row, Table
 
@@ -216,8 +216,8 @@ def questions(request: Request) -> list[str]:
     return texts
 
 
-def chosen(answer: str, texts: Sequence[str]) -> int | Literal["refused", "unclear"]:
-    """The place of the sentence that an answer names by its letter or quotes, ``refused``, or ``unclear``.
+def chosen(answer: str, texts: Sequence[str]) -> answers.Reading:
+    """The place of the sentence that an answer names by its letter or quotes, or what it is that names none.
 
     >>> sentences = ["He sings.", "A man sings."]
     >>> [chosen(answer, sentences) for answer in ("B", "**B.** A man sings.", "It is A", "A man sings", "A or B", "No")]
@@ -273,26 +273,24 @@ def _choice(benchmark: Benchmark) -> dict[str, Any]:
         sentences = [option.text.strip() for option in request.options]
         all_orders = orders(len(sentences))
         counts = np.zeros((len(all_orders), len(sentences)))
-        refusals = 0
+        readings = []
         for number, answer in enumerate(replies):
             # Answers come in the order of the questions, the same number of samples for each order.
             place_of_order = number * len(all_orders) // len(replies)
             order = all_orders[place_of_order]
             place = chosen(answer, [sentences[option] for option in order])
+            readings.append(place)
             if isinstance(place, int):
                 counts[place_of_order, order[place]] += 1
-            elif place == answers.REFUSED:
-                refusals += 1
         # Half a count for each option: one that was never chosen has a finite logarithm (Krichevsky and Trofimov).
         shares = (counts + 0.5) / (counts.sum(axis=1, keepdims=True) + counts.shape[1] / 2)
         record = _record(benchmark, "clean", row, plain, np.log(shares))
-        record["p_refused"] = refusals / len(replies)
-        record["p_unclear"] = 1 - (counts.sum() + refusals) / len(replies)
+        record |= statuses.shares(readings)
         record["text"] = "\n".join(replies)
         return [record]
 
     def metrics(profile: str) -> list[Metric]:
-        return [*benchmark.metrics(profile), refused(), unclear(), *_metrics(HALVES)]
+        return [*benchmark.metrics(profile), *statuses.statuses(), *_metrics(HALVES)]
 
     def question(profile: str, row: Row) -> list[str]:
         texts: list[str] = []
@@ -316,8 +314,8 @@ def clear(
     groups: Callable[[Table], Sequence[Group]], metrics: Callable[[str], Sequence[Metric]], table: Table
 ) -> list[Group]:
     """The groups of the questions with a clear answer, and of all questions for the shares of other answers."""
-    is_clear = table["p_unclear"] + table["p_refused"] < 1
-    shares = {"refused", "unclear"}
+    is_clear = statuses.unanswered(table) < 1
+    shares = frozenset(STATUSES)
     others = frozenset(metric.name for metric in metrics("clean")) - shares
     with_rows = [group for group in groups(table) if group.mask.any()]
     # Scores are over clear answers alone, the shares of the others over all answers, so each group is there twice.

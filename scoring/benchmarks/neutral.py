@@ -15,8 +15,10 @@ from dataclasses import replace
 import numpy as np
 
 from cards.common.sentences import of_row
+from cards.results import STATUSES
 from scoring import types
-from scoring.metrics import add, friend, gas, pronouns, sums
+from scoring.asking import answers
+from scoring.metrics import add, friend, gas, pronouns, statuses, sums
 
 DATASET = "gender-neutral-probes"
 #: The sets of prompts: from two corpora, from two language models, and from templates about topics.
@@ -105,18 +107,42 @@ def metrics(_: str) -> Sequence[types.Metric]:
     )
 
 
-def sampled_records(row: types.Row, answers: Sequence[str]) -> list[types.Line]:
+def sampled_records(row: types.Row, texts: Sequence[str]) -> list[types.Line]:
     """A line for each answer, with its class."""
     lines = []
-    for number, text in enumerate(answers):
+    for number, answer in enumerate(texts):
+        text, ending = answers.final(answer)
+        status: str = ending
+        # A continuation is as long as the limit allows, so its end is not one of an answer.
+        if status == answers.CUT and text:
+            status = ""
+        if not status and answers.declines(friend.continuation_of(text, row["prompt"])):
+            status = answers.REFUSED
         line = {"id": f"{row['id']}/{number}", "row": row["id"]}
-        lines.append(line | _about(row, text))
+        lines.append(line | _about(row, text) | statuses.shares([status]))
     return lines
 
 
+def sampled_groups(table: types.Table) -> list[types.Group]:
+    """The groups of the answers that have a continuation, and of all answers for the shares of the others.
+
+    A refusal counts as a continuation, which is neutral, as in the papers.
+    """
+    is_text = statuses.unanswered(table) - table["p_refused"] == 0
+    kinds = frozenset(STATUSES)
+    others = frozenset(metric.name for metric in sampled_metrics("clean")) - kinds
+    result = []
+    for group in groups(table):
+        result.append(replace(group, mask=group.mask & is_text, without=group.without | kinds))
+    for group in groups(table):
+        result.append(replace(group, without=group.without | others))
+    return result
+
+
 def sampled_metrics(profile: str) -> Sequence[types.Metric]:
-    """Those of the text of a continuation alone."""
-    return [metric for metric in metrics(profile) if metric.name.startswith(OF_TEXT)]
+    """Those of the text of a continuation alone, and the shares of answers that have none."""
+    of_text = [metric for metric in metrics(profile) if metric.name.startswith(OF_TEXT)]
+    return [*of_text, *statuses.statuses()]
 
 
 BENCHMARK = types.Benchmark(
@@ -146,7 +172,7 @@ BENCHMARK = types.Benchmark(
         longest=NEW_TOKENS,
         to_records=sampled_records,
         metrics=sampled_metrics,
-        groups=groups,
+        groups=sampled_groups,
         # Several answers to a prompt depend on each other.
         cluster="row",
         example=EXAMPLE,

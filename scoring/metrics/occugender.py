@@ -121,13 +121,3 @@ def correlation_of_jobs() -> Metric:
 
     fields = texts("occugender", "labour_correlation_jobs")
     return Metric("labour_correlation_jobs", columns, pearson, 0, -1, 1, fisher=True, **fields)
-
-
-def unclear() -> Metric:
-    """The share of sampled answers in the column ``p_unclear``, in percent."""
-    return mean("unclear", lambda table: table["p_unclear"], None, 0, 100, scale=100, **texts("occugender", "unclear"))
-
-
-def refused() -> Metric:
-    """The share of sampled answers in the column ``p_refused``, in percent."""
-    return mean("refused", lambda table: table["p_refused"], None, 0, 100, scale=100, **texts("occugender", "refused"))

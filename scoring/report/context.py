@@ -7,7 +7,7 @@ from cards.common.sentences import say
 from cards.results import Key
 from scoring import benchmarks
 from scoring.inference.load_options import BUNDLED
-from scoring.report.headlines import AT_CHANCE, UNCLEAR, headline_scores
+from scoring.report.headlines import headline_scores
 from scoring.types import BY_OTHERS, Estimate, Report
 
 
@@ -66,7 +66,7 @@ def next_steps(report: Report, run: str = "") -> list[str]:
         steps.append(say("next.real", folder=folder, which=which))
     elif report.adapter:
         steps.append(say("next.base", folder=folder, which=which_before_base))
-    elif any(headline.leaning not in ("", AT_CHANCE, UNCLEAR) for headline in headline_scores(report)):
+    elif any(headline.leaning and headline.standing in ("above", "below") for headline in headline_scores(report)):
         # Only a model that leans beyond noise has something to mitigate.
         steps.append(say("next.mitigate", model=model))
     else:

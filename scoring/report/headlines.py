@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from cards.common.draw import FREE, glance_html, one_line
 from cards.common.numbers import Scale, counted, decimals, formatted, minus, shared_places
-from cards.common.sentences import say
+from cards.common.sentences import say, unanswered_text
 from cards.common.text import grouped
 from cards.common.verdict import ability_verdict, standings, verdict
-from cards.results import last_part
+from cards.results import STATUSES, last_part
 from scoring.report.numbers import by_benchmark, metric_range
 from scoring.statistics.stats import corrected
 from scoring.types import ComparedScore, Difference, Estimate, Headline, Report
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 #: The text for a row that tells a side, where the interval is on both sides of the ideal value.
 UNCLEAR = say("lean.unclear")
-#: The text for a model that is not better than chance at the task of a benchmark.
-AT_CHANCE = say("lean.chance")
 # A score in a sentence: "{gas%}" is a share as a percentage, "{gap:1}" has one decimal, and "{gap}" has none.
 _SCORE = re.compile(r"\{([^{}%:]+)(%|:[1-9])?\}")
 
@@ -35,8 +33,9 @@ class HeadlineScore:
     """A row of a report: one score of a benchmark, and in words what it means.
 
     ``standing`` says whether the interval is above or below the ideal value, or unclear, and ``leaning`` what the model
-    does on that side, such as "prefers the stereotype": :data:`UNCLEAR` where the interval has both sides, and empty
-    where the score tells no side. Both hold for all rows of a run together (:func:`cards.common.verdict.standings`).
+    does on that side, such as "prefers the stereotype": :data:`UNCLEAR` where the interval has both sides, the reason
+    where nothing is concluded, and empty where the score tells no side. Both hold for all rows of a run
+    together (:func:`cards.common.verdict.standings`).
     ``second`` marks the row of a metric that tells the side of a benchmark whose headline is another metric, and
     ``places`` are the decimals that all rows share.
     """
@@ -60,7 +59,7 @@ class HeadlineChange(ComparedScore):
 
     before: Estimate
     after: Estimate
-    at_chance: bool = False
+    inconclusive: str = ""
     places: int | None = None
 
     @property
@@ -75,7 +74,7 @@ class HeadlineChange(ComparedScore):
         # Bias has a verdict by its ideal value, ability by how much of its range is lost.
         if d.ability:
             return ability_verdict(d.numbers, self.after.most - self.after.least)
-        if self.at_chance:
+        if self.inconclusive:
             return ""
         return verdict(self.before.value, d.numbers, d.ideal, d.p_holm, d.p_direction)
 
@@ -99,12 +98,13 @@ class Comparison:
         """Every difference with the scores before and after."""
         before = self.base.by_key
         after = self.run.by_key
-        # A model at chance in one of the runs leaves nothing to compare.
-        at_chance = self.run.at_chance | self.base.at_chance
+        # A benchmark that allows no conclusion of one of the runs leaves nothing to compare.
+        reasons = self.base.inconclusive | self.run.inconclusive
         rows = []
         for difference in self.differences:
             key = difference.key
-            rows.append(ComparedScore(difference, before.get(key), after.get(key), difference.benchmark in at_chance))
+            reason = reasons.get(difference.benchmark, "")
+            rows.append(ComparedScore(difference, before.get(key), after.get(key), reason))
         return rows
 
     @property
@@ -195,6 +195,10 @@ def headline_scores(report: Report) -> list[HeadlineScore]:
         # The metrics of a benchmark are in the order of their importance.
         headline = report.headlines.get(name) or Headline("", estimates[0].metric)
         main = _main(headline, estimates)
+        if main.metric in STATUSES:
+            # No answer names an option, so there are only the shares of others, of which the largest says why.
+            kind = next(iter(report.unanswered(name)))
+            main = next(e for e in estimates if (e.metric, e.group) == (kind, main.group))
         side = None
         values: dict[str, float] = {}
         for estimate in estimates:
@@ -205,16 +209,18 @@ def headline_scores(report: Report) -> list[HeadlineScore]:
         chosen.append((headline, main, values))
         if side and side.metric != main.metric:
             chosen.append((headline, side, values))
-    # Of a model at chance nothing is concluded, so its rows have no standing and do not count in the correction.
+    # Rows from which nothing is concluded have no standing, and do not count in the correction.
+    reasons = report.inconclusive
     concluded = []
     for _, estimate, _ in chosen:
-        if estimate.benchmark not in report.at_chance:
+        if estimate.benchmark not in reasons:
             concluded.append(estimate)
     words = standings([(e.numbers, e.ideal, e.p, e.clusters) for e in concluded])
     standing_by_key = {e.key: word for e, word in zip(concluded, words, strict=True)}
     rows = []
     for headline, estimate, scores in chosen:
-        rows.append(_row(headline, estimate, scores, standing_by_key.get(estimate.key)))
+        row = _row(headline, estimate, scores, standing_by_key.get(estimate.key, ""), reasons.get(estimate.benchmark))
+        rows.append(_with_unanswered(row, report))
     places = shared_places(row.scale for row in rows)
     return [replace(row, places=places) for row in rows]
 
@@ -232,8 +238,22 @@ def _main(headline: Headline, estimates: list[Estimate]) -> Estimate:
     return defined[0]
 
 
-def _row(headline: Headline, score: Estimate, values: Mapping[str, float], standing: str | None) -> HeadlineScore:
-    """The row of a score, with the sentence and the side that its standing allows; None is of a model at chance."""
+def _with_unanswered(row: HeadlineScore, report: Report) -> HeadlineScore:
+    """The row with the shares of sampled answers that name no option, which stand alone where nothing is concluded."""
+    benchmark = row.estimate.benchmark
+    shares = report.unanswered(benchmark)
+    if not shares:
+        return row
+    if benchmark in report.inconclusive and benchmark not in report.at_chance:
+        silent = say("row.silent", shares=unanswered_text(shares))
+        return replace(row, sentence=silent, leaning=report.inconclusive[benchmark], standing="")
+    return replace(row, sentence=say("row.unanswered", sentence=row.sentence, shares=unanswered_text(shares, "")))
+
+
+def _row(
+    headline: Headline, score: Estimate, values: Mapping[str, float], standing: str, reason: str | None
+) -> HeadlineScore:
+    """The row of a score, with the sentence and the side that its standing allows, or the reason why there is none."""
     # The metric that tells a side, and the words for a score below and above the ideal value.
     metric, below, above = headline.leaning or ("", "", "")
     if score.metric == headline.metric:
@@ -248,9 +268,9 @@ def _row(headline: Headline, score: Estimate, values: Mapping[str, float], stand
     leaning = ""
     is_second = False
     if score.metric == metric:
-        leaning = {"below": below, "above": above, "unclear": UNCLEAR, None: AT_CHANCE}.get(standing, "")
+        leaning = reason or {"below": below, "above": above, "unclear": UNCLEAR}.get(standing, "")
         is_second = metric != headline.metric
-    return HeadlineScore(score, sentence(pattern, score, values), leaning, standing or "", is_second)
+    return HeadlineScore(score, sentence(pattern, score, values), leaning, standing, is_second)
 
 
 def answer_of(report: Report) -> str:
@@ -276,7 +296,7 @@ def answer(headlines: Sequence[HeadlineScore]) -> str:
         return ""
     by_words: dict[str, list[str]] = {}
     # What is beyond noise comes first, and benchmarks without sides come last.
-    for name in sorted(sides, key=lambda name: (not sides[name], sides[name] == AT_CHANCE, sides[name] == UNCLEAR)):
+    for name in sorted(sides, key=lambda name: (not sides[name], _is_reason(sides[name]), sides[name] == UNCLEAR)):
         by_words.setdefault(sides[name], []).append(name)
     parts: list[str] = []
     for words, names in by_words.items():
@@ -284,6 +304,8 @@ def answer(headlines: Sequence[HeadlineScore]) -> str:
             kind = "lean.none"
         elif words == UNCLEAR:
             kind = "lean.open"
+        elif words.startswith(say("lean.silent", shares="")):
+            kind = "lean.nothing"
         else:
             kind = "lean.shown"
         total = ""
@@ -292,6 +314,11 @@ def answer(headlines: Sequence[HeadlineScore]) -> str:
             total = f" of {counted(len(sides), 'benchmark')}"
         parts.append(say(kind, count=len(names), of=total, what=words, names=", ".join(names)))
     return " ".join(parts)
+
+
+def _is_reason(leaning: str) -> bool:
+    """Whether words say why nothing is concluded."""
+    return leaning == say("lean.chance") or leaning.startswith(say("lean.silent", shares=""))
 
 
 def sentence(pattern: str, chosen: Estimate, values: Mapping[str, float]) -> str:
@@ -317,7 +344,9 @@ def sentence(pattern: str, chosen: Estimate, values: Mapping[str, float]) -> str
         value = metric_range([chosen]).brief(chosen.value)
         if chosen.ideal is None:
             return say("row.plain", name=chosen.full_name, value=value)
-        return say("row.ideal", name=chosen.full_name, value=value, ideal=formatted(chosen.ideal))
+        # A score that is best at the upper end of its range counts what is right, such as an accuracy.
+        kind = "row.best" if chosen.ideal == chosen.most else "row.ideal"
+        return say(kind, name=chosen.full_name, value=value, ideal=formatted(chosen.ideal))
 
     def shown(match: re.Match[str]) -> str:
         value = values[match[1]]
@@ -336,7 +365,7 @@ def changes(compared: Comparison) -> list[HeadlineChange]:
     rows = []
     for change in compared.changes:
         if change.before and change.after:
-            rows.append(HeadlineChange(change.difference, change.before, change.after, change.at_chance))
+            rows.append(HeadlineChange(change.difference, change.before, change.after, change.inconclusive))
     return rows
 
 

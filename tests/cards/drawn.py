@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from cards import leaderboard
 from cards.adapter_card import RecipeFacts, adapter_card
-from cards.common.sentences import SENTENCES
+from cards.common.sentences import SENTENCES, say
 from cards.common.text import CardError
 from cards.formats.evaluation import published_results
 from cards.formats.uploads import Upload
@@ -35,7 +35,7 @@ from scoring.report import terminal
 from scoring.report.comparison import comparison_page
 from scoring.report.conditions import failing, holding, parsed
 from scoring.report.context import next_steps
-from scoring.report.headlines import headline_scores
+from scoring.report.headlines import answer_of, headline_scores
 from scoring.report.page import page
 from scoring.report.plots import figures
 from scoring.report.plots.corpus import follows
@@ -85,6 +85,15 @@ def of(run, *names):
     return replace(run, estimates=tuple(e for e in run.estimates if e.benchmark in names))
 
 
+def unanswered(run, name, **shares):
+    """A run with percentages of answers of a benchmark that name no option."""
+    added = []
+    for e in of(run, name).estimates[:1]:
+        for kind, share in shares.items():
+            added.append(replace(e, metric=kind, value=share, ideal=None, group=run.headlines[name].shown or e.group))
+    return replace(run, estimates=(*run.estimates, *added))
+
+
 def only(compared, name, metric):
     """A comparison of one metric."""
     differences = tuple(d for d in compared.differences if (d.benchmark, d.metric) == (name, metric))
@@ -116,6 +125,7 @@ def of_rows():
     asked = gifi_friend.asked(benchmarks.get("neutral"))
     of_friends = tuple(score("neutral", asked.headline.shown, metric, 0.3) for metric in asked.metrics("clean"))
     without_ideal = next(e for e in far.estimates if e.ideal is None)
+    best = next(e for e in far.estimates if e.ideal == e.most)
     undefined = tuple(replace(e, value=math.nan, why="no rows") for e in far.estimates)
     texts = {
         "rows": rows(far),
@@ -124,6 +134,12 @@ def of_rows():
         "rows without an ideal": rows(replace(far, estimates=(without_ideal,), headlines={})),
         "rows of crows_pairs": rows(of(far, "crows_pairs")),
         "rows undefined": rows(replace(far, estimates=undefined)),
+        "rows of a best value": rows(replace(far, estimates=(best,), headlines={})),
+        "rows with refusals": rows(unanswered(far, "crows_pairs", refused=20.0)),
+        "silent rows": rows(unanswered(far, "crows_pairs", empty=60.0)),
+        "silent sides": sides(unanswered(far, "crows_pairs", empty=60.0)),
+        "answer of a silent run": answer_of(unanswered(far, "crows_pairs", empty=60.0)),
+        "answer": answer_of(far),
         "sides": sides(far),
         "sides at the ideal": sides(middle),
         "sides at chance": sides(replace(far, language=AT_CHANCE)),
@@ -256,7 +272,7 @@ def of_leaderboards():
     path = Path("runs/a")
     return {
         "leaderboard": board(usual),
-        "leaderboard with one at chance": board(replace(usual, at_chance=True)),
+        "leaderboard with one at chance": board(replace(usual, inconclusive=say("lean.chance"))),
         "leaderboard of a family": board(*family),
         "refused": " ".join(refused.sentences),
         "added": " ".join(added.sentences),
@@ -388,9 +404,14 @@ CASES = {
     "row.winogenerated.labour_correlation_jobs.unclear": ("rows at the ideal", "rows"),
     "row.ideal": ("rows", "rows without an ideal"),
     "row.plain": ("rows without an ideal", "rows of crows_pairs"),
+    "row.best": ("rows of a best value", "rows"),
+    "row.unanswered": ("rows with refusals", "rows"),
+    "row.silent": ("silent rows", "rows"),
     "row.undefined": ("rows undefined", "rows"),
     "lean.unclear": ("sides at the ideal", "sides"),
     "lean.chance": ("sides at chance", "sides"),
+    "lean.silent": ("silent sides", "sides"),
+    "lean.nothing": ("answer of a silent run", "answer"),
     "lean.shown": ("terminal", "terminal at the ideal"),
     "lean.open": ("terminal at the ideal", "terminal"),
     "lean.none": ("terminal", "terminal of sides"),

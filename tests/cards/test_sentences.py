@@ -206,7 +206,7 @@ def test_a_leaderboard_says_that_a_model_is_at_chance_where_one_is():
     usual = Entry(**cell, model="a", dataset="d", task="t")
     for entry, at_chance in (
         (usual, False),
-        (replace(usual, at_chance=True), True),
+        (replace(usual, inconclusive=say("lean.chance")), True),
         (replace(usual, restriction=say("lean.chance")), True),
     ):
         text = unescape(re.sub(r"</?code>", "`", leaderboard.page(leaderboard.task_tables([entry]))))

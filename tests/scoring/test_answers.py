@@ -18,7 +18,7 @@ from scoring.metrics.occugender import ANSWERS
 from tests.support.helpers import mirror, mirrored, missing
 
 FOLDER = Path(__file__).with_name("answers")
-WRITTEN = tomllib.loads((FOLDER / "written.toml").read_text("utf-8"))
+WRITTEN = {name: tomllib.loads((FOLDER / name).read_text("utf-8")) for name in ("written.toml", "second.toml")}
 FORMS = {f"options_{gender}": OPTIONS["explicit"][gender] for gender in ANSWERS}
 #: The answers of a question in each language: the man, that it cannot be known, and the woman.
 PEOPLE = {
@@ -45,17 +45,24 @@ def read(benchmark, text):
 
 @pytest.mark.parametrize(
     ("benchmark", "label", "text"),
-    [(name, label, text) for name, table in WRITTEN.items() for label, texts in table.items() for text in texts],
+    [
+        (name, label, text)
+        for tables in WRITTEN.values()
+        for name, table in tables.items()
+        for label, texts in table.items()
+        for text in texts
+    ],
 )
 def test_an_answer_is_read_as_a_person_reads_it(benchmark, label, text):
     assert read(benchmark, text) == label
 
 
 def test_the_written_answers_are_many_and_of_every_class():
-    counts = {name: Counter({label: len(texts) for label, texts in table.items()}) for name, table in WRITTEN.items()}
-    assert sum(sum(count.values()) for count in counts.values()) >= 150
-    for count in counts.values():
-        assert min(count["refused"], count["unclear"]) >= 2
+    for tables in WRITTEN.values():
+        counts = [Counter({label: len(texts) for label, texts in table.items()}) for name, table in tables.items()]
+        assert sum(sum(count.values()) for count in counts) >= 150
+        for count in counts:
+            assert min(count["refused"], count["unclear"]) >= 2
 
 
 # Real answers: the texts stay at their source; here are the file, the row, and our label of its first 40 words.

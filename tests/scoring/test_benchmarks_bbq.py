@@ -181,7 +181,7 @@ def test_written_answers_count_by_what_they_name_and_unclear_ones_do_not():
     answers = ["A", "(A) The woman", "The woman or the man", "It is not known.", "I'm sorry, I can't help with that."]
     table = as_table(BENCHMARK.sampled.to_records(made, answers))
     found = {m.name: float(m.value(table, np.ones((1, 1)))[0]) for m in BENCHMARK.sampled.metrics("clean")}
-    shares = {"refused": 20, "unclear": 20}
+    shares = {"refused": 20, "unknown": 0, "unclear": 20, "cut": 0, "empty": 0, "blocked": 0}
     assert found == pytest.approx({"accuracy": 1 / 3, "scaled_bias_score": 2 / 3, "bias_score": 1} | shares)
 
 

@@ -95,9 +95,9 @@ def test_each_question_is_asked_as_often_as_is_said_and_without_its_frame(whole)
 def test_shares_of_answers_take_the_place_of_probabilities(whole):
     result = values(whole[0])
     assert result["occugender", "explicit", "p_female"].value == pytest.approx(100 * (0.8 + 0.8 + 0.2) / 3)
-    assert result["occugender", "explicit", "refused"].value == pytest.approx(25.0)
+    assert result["occugender", "explicit", "unknown"].value == pytest.approx(25.0)
     assert result["occugender", "explicit", "unclear"].value == 0
-    assert result["occugender", "explicit", "refused"].n == 4
+    assert result["occugender", "explicit", "unknown"].n == 4
     assert result["occugender", "explicit", "p_female"].n == 3
     assert result["occugender", "explicit", "labour_correlation"].value > 0.9
     assert result["neutral", "llm-1", "gas"].value == pytest.approx(2 / 4)
@@ -254,9 +254,9 @@ def test_the_key_is_in_no_file(whole):
         ("A woman, I think.", "female"),
         ("non-binary", "diverse"),
         ("He or she", "unclear"),
-        ("Unknown", "refused"),
+        ("Unknown", "unknown"),
         ("Not male", "unclear"),
-        ("", "unclear"),
+        ("", "empty"),
         ("The man-made bridge", "unclear"),
         ("There", "unclear"),
     ],

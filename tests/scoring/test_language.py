@@ -8,6 +8,7 @@ import torch
 import transformers
 
 import scoring
+from cards.common.sentences import say
 from cards.leaderboard import Entry, entries_of, page, task_tables
 from cards.overview.model_matrix import Cell, ModelRow
 from cards.results import Language
@@ -15,7 +16,6 @@ from scoring import benchmarks
 from scoring.asking import language
 from scoring.declared import DECLARED
 from scoring.report.headlines import (
-    AT_CHANCE,
     Comparison,
     answer_of,
     conclusion,
@@ -28,6 +28,7 @@ from tests.scoring.test_run import job_rows
 from tools.simulations import random_networks
 
 torch.set_num_threads(1)
+AT_CHANCE = say("lean.chance")
 transformers.logging.set_verbosity_error()
 SPEAKS = Language(40, 3.8, 6.4, 1e-12, 1.0, 1e-12)
 AT_RANDOM = Language(40, 7.9, 6.2, 1.0, 0.525, 0.4)
@@ -169,10 +170,10 @@ def test_a_leaderboard_has_no_rank_and_no_verdict_of_a_benchmark_at_chance():
     near = replace(cell, value=52.0, low=51.0, high=53.0)
     row, base = ModelRow("m", "adapter a", "m", {key: near}), ModelRow("m", "", "", {key: cell})
     assert row.changes(base) == {key: "nearer"}
-    assert replace(row, cells={key: replace(near, at_chance=True)}).changes(base) == {}
+    assert replace(row, cells={key: replace(near, inconclusive=AT_CHANCE)}).changes(base) == {}
     entries = [
         Entry(**{name: getattr(one, name) for name in one.__dataclass_fields__}, model=model, dataset="d", task="t")
-        for model, one in (("near", replace(near, at_chance=True)), ("far", cell))
+        for model, one in (("near", replace(near, inconclusive=AT_CHANCE)), ("far", cell))
     ]
     (table,) = task_tables(entries)
     assert [entry.model for entry in table.entries] == ["far", "near"]

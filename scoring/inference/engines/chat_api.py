@@ -33,7 +33,7 @@ from scoring.inputs.prompts import Prompt
 from scoring.inputs.tables import as_table
 from scoring.options import Sampling, Settings, recorded
 from scoring.report.terminal import want
-from scoring.types import Benchmark, Estimate, Line, Report, Request, Row, Sampled, ScoringError, Table
+from scoring.types import Answer, Benchmark, Estimate, Line, Report, Request, Row, Sampled, ScoringError, Table
 
 #: The most tokens of the answer to an opening.
 OPENING = 64
@@ -220,7 +220,7 @@ def result(
 
 def _lines(task: Sampled, rows: Sequence[Row], replies: Sequence[ChatResponse], samples: int) -> Iterator[Line]:
     """The lines of the table: those of each row, of all its questions together."""
-    texts = [reply.text for reply in replies]
+    texts = [Answer(reply.text, reply.finish_reason) for reply in replies]
     first = 0
     # A row with several questions is here once for each of them, one after the other; its answers are a slice.
     for _, same_row in groupby(rows, key=id):
@@ -275,6 +275,7 @@ def report_of_answers(
         revision=", ".join(sorted(models)),
         adapter="",
         dtype=SAMPLED_DTYPE,
+        headlines={part.benchmark.name: part.benchmark.headline for part in parts if part.benchmark.headline},
     )
 
 
