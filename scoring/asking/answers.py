@@ -450,6 +450,9 @@ def _stance(text: str, mention: _Mention, mentions: Sequence[_Mention], cues: Cu
             end = min(end, other.start)
     after = _without_idioms(text[mention.end : end].lower(), cues)
     denied_after = bool(re.match(rf"[\s:)\]'\u2014-]*{cues['after'].pattern}", after))
+    # "She doesn't sing" says of her what she does, and not that it is not she.
+    if text[mention.start : mention.end].lower() in ("he", "she"):
+        denied_after = False
     # Two denials are an assertion: "not the man: unlikely".
     if denied_before != denied_after:
         return "denied"
