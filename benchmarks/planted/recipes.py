@@ -63,7 +63,7 @@ BEFORE = "--delta 0 --trial 0 --gamma 2"
 TOLD: Mapping[str, tuple[str, ...]] = {
     "own words": ("prompts", "self_debias"),
     "general text": (
-        *("sentence_debias", "sentence_debias --reads sentences", "ablation", "inlp", "leace"),
+        *("tie", "sentence_debias", "ablation", "inlp", "leace"),
         *("steering --how project", "steering", "gradiend", "debias_tuning", "dpo", "auto_debias", "mabel"),
         *("cda", "cda --loss_limit 0.05 --validate_every 5"),
         *("dropout", "dropout --loss_limit 0.05 --validate_every 5"),
@@ -81,7 +81,7 @@ TOLD: Mapping[str, tuple[str, ...]] = {
         *("auto_debias --pairs occupations", "cda --pairs occupations"),
         "cda --pairs occupations --loss_limit 0.05 --validate_every 5",
         *("steering --contrast occupations --how project", "steering --contrast occupations"),
-        *("gradiend --contrast occupations", "sentence_debias --corpus occupations", "ablation --corpus occupations"),
+        *("gradiend --contrast occupations", "tie --corpus occupations", "ablation --corpus occupations"),
         *("inlp --corpus occupations", "leace --corpus occupations", "task_vector"),
     ),
 }
@@ -89,11 +89,11 @@ TOLD: Mapping[str, tuple[str, ...]] = {
 OF_SAMPLES = ("decoding",)
 #: All recipes in the order in which they are run: what is most asked about first.
 FIRST = (
-    *("fast --pairs occupations", "fast --sets winobias --split validation", "sentence_debias", "leace", "ablation"),
+    *("fast --pairs occupations", "fast --sets winobias --split validation", "tie", "leace", "ablation"),
     *("steering --how project", "steering --contrast occupations --how project", "gradiend --contrast occupations"),
-    *("prompts", "self_debias", "inlp", "sentence_debias --corpus occupations", "fast"),
+    *("prompts", "self_debias", "inlp", "tie --corpus occupations", "fast"),
     "fine_tuning --pairs occupations",
-    *("sentence_debias --reads sentences", "cda --pairs occupations --loss_limit 0.05 --validate_every 5"),
+    *("sentence_debias", "cda --pairs occupations --loss_limit 0.05 --validate_every 5"),
 )
 ORDER = tuple(dict.fromkeys([*FIRST, *(recipe for some in TOLD.values() for recipe in some)]))
 #: One in so many is asked of the taught templates, of the rows of WinoBias, and of those of type 2 with a declared

@@ -225,16 +225,37 @@ def split(states: Floats, labels: np.ndarray[Any, Any], seed: int) -> list[tuple
     return [(fit, fit_labels), (choose, choose_labels), (held, held_labels)]
 
 
-def tuple_states(model: Model, settings: sentences.ProjectionSettings, *, mean: bool = True) -> list[Floats]:
+def tuple_states(model: Model, settings: sentences.ProjectionSettings) -> list[Floats]:
     """The states of sentences with each word of a group, an array [sentences, width] for each place of a group.
-
-    Instead of ``mean`` states they are the directions from one word to the other where the model predicts them.
 
     Raises
     ------
     MitigationError
-        If there are too few sentences with a listed word, or the words are no pairs.
+        If there are too few sentences with a listed word.
     """
+    places = zip(*_tuples(settings), strict=True)
+    return [mean_states(model, sentences_of_place, settings.most_tokens) for sentences_of_place in places]
+
+
+def prediction_directions(model: Model, settings: sentences.ProjectionSettings) -> Floats:
+    """The directions from a listed word's partner to the word where the model predicts it [places, width].
+
+    Raises
+    ------
+    MitigationError
+        If there are too few sentences whose listed words and partners have one token each.
+    """
+    towards = prediction_gradients(model, _tuples(settings), settings.most_tokens)
+    if len(towards) < sentences.LEAST:
+        raise MitigationError(
+            f"{len(towards)} sentences differ from their partners in words of one token each, and at least "
+            f"{sentences.LEAST} are needed; give a larger corpus."
+        )
+    return towards
+
+
+def _tuples(settings: sentences.ProjectionSettings) -> list[tuple[str, ...]]:
+    """Sentences with each word of a group in one place."""
     lines, words = settings.texts(), settings.listed
     if settings.published:
         chosen = sentences.published_tuples(lines, words, settings.sentences)
@@ -245,17 +266,7 @@ def tuple_states(model: Model, settings: sentences.ProjectionSettings, *, mean: 
             f"The corpus has {len(chosen)} sentences with a listed word, and at least {sentences.LEAST} are needed; "
             "give a larger corpus."
         )
-    if mean:
-        places = zip(*chosen, strict=True)
-        return [mean_states(model, sentences_of_place, settings.most_tokens) for sentences_of_place in places]
-    towards = prediction_gradients(model, chosen, settings.most_tokens)
-    if len(towards) < sentences.LEAST:
-        raise MitigationError(
-            f"{len(towards)} sentences differ from their partners in words of one token each, and at least "
-            f"{sentences.LEAST} are needed; give a larger corpus, or read sentences."
-        )
-    # A principal component has no sign, so each direction and its opposite keep the mean at zero.
-    return [towards, -towards]
+    return chosen
 
 
 def probe_measures(states: ClassStates, projection: Projection) -> dict[str, Numbers | float]:

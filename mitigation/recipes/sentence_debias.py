@@ -3,18 +3,15 @@
 Source: *Towards Debiasing Sentence Representations* (Liang et al., 2020), with the settings of bias-bench (Meade et
 al., 2022). Each sentence with a listed word is encoded with that word and with its partner; the first principal
 component of the differences is removed. ``clean`` replaces all listed words of a sentence at the same time, also those
-with capitals or next to punctuation.
-
-A mean state represents the gender in a sentence, which in a masked model is not what it predicts at a mask. With
-``reads`` of predictions, the direction is that along which the model's answer changes between a listed word and its
-partner, where it predicts one of them.
+with capitals or next to punctuation. It removes gender that a text states together with stereotypes, and in a masked
+model the direction of mean states is not what it predicts at a mask.
 """
 
 from dataclasses import dataclass
 
 from mitigation.projections.sentences import ProjectionSettings
 from mitigation.recipe import Adapter, Job, MitigationError, declared, setting
-from mitigation.training.settings import CODE, OPEN
+from mitigation.training.settings import CODE
 
 
 @dataclass(frozen=True)
@@ -22,12 +19,6 @@ class SentenceDebiasSettings(ProjectionSettings):
     """Which text, and how many directions."""
 
     components: int = setting(1, "Principal components that are removed.", CODE, above=0)
-    reads: str = setting(
-        "predictions",
-        "What gives the direction: sentences, their mean states; or predictions, of a listed word or its partner.",
-        OPEN,
-        choices=("sentences", "predictions"),
-    )
 
 
 def make(job: Job[SentenceDebiasSettings]) -> Adapter:
@@ -37,7 +28,7 @@ def make(job: Job[SentenceDebiasSettings]) -> Adapter:
     from mitigation.projections import subspaces
 
     settings = job.settings
-    states = subspaces.tuple_states(job.model, settings, mean=settings.reads == "sentences")
+    states = subspaces.tuple_states(job.model, settings)
     # At least one direction of the hidden state has to stay, so there are fewer components than its width.
     width = states[0].shape[1]
     if settings.components >= width:

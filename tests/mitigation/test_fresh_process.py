@@ -28,6 +28,7 @@ RECIPES = {
     "tiny-causal": {
         "inlp": {"classifiers": 1, "lines": 300},
         "sentence_debias": {"lines": 300},
+        "tie": {"lines": 300},
         "leace": {"lines": 300},
         "cda": LANGUAGE,
         "dropout": LANGUAGE | {"hidden": 0.0, "attention": 0.1},

@@ -210,7 +210,10 @@ def test_sentences_of_the_benchmark_of_stated_gender_are_refused_and_others_of_j
     settings = replace(get("fast").profiles["clean"], pairs=written(tmp_path, [*LIST, pair]))
     with pytest.raises(MitigationError, match=r"^1 of the 3 pairs .* in stated-gender/sentences/test"):
         of.refuse_test_pairs(settings, str(tmp_path))
-    of.refuse_test_pairs(replace(settings, pairs=written(tmp_path, pairs(PLANTED, TEMPLATES))), str(tmp_path))
+    planted = []
+    for pair in pairs(PLANTED, TEMPLATES):
+        planted.append({"sentence_biased": pair.pro, "sentence_unbiased": pair.anti})
+    of.refuse_test_pairs(replace(settings, pairs=written(tmp_path, planted)), str(tmp_path))
 
 
 def test_a_recipe_without_pairs_of_the_users_reads_no_test_split(monkeypatch):

@@ -317,10 +317,10 @@ def test_a_step_along_the_gradient_changes_the_odds_by_its_length(kind):
 @KINDS
 def test_without_the_direction_of_predictions_a_model_tells_the_words_less_apart(kind, tmp_path):
     model = load(BUNDLED[f"tiny-{kind}"], device="cpu")
-    settings = replace(get("sentence_debias").profiles["clean"], reads="predictions")
+    settings = get("tie").profiles["clean"]
     data, jobs = TrainingData(str(tmp_path)), ("nurse", "pilot", "clerk", "judge", "guard", "maid")
     before = np.abs([odds(model, job) for job in jobs]).mean()
-    make_adapter(get("sentence_debias"), settings, model, data, tmp_path / "made", silent())
+    make_adapter(get("tie"), settings, model, data, tmp_path / "made", silent())
     with attached(model, tmp_path / "made") as adapted:
         after = np.abs([odds(adapted, job) for job in jobs]).mean()
     # The bundled masked model has next to no preference for these jobs.
@@ -329,11 +329,9 @@ def test_without_the_direction_of_predictions_a_model_tells_the_words_less_apart
 
 def test_predictions_need_words_of_one_token(tmp_path):
     (tmp_path / "words.json").write_text('{"gender": [["he", "extraordinary"]]}')
-    settings = replace(
-        get("sentence_debias").profiles["clean"], reads="predictions", words=str(tmp_path / "words.json")
-    )
+    settings = replace(get("tie").profiles["clean"], words=str(tmp_path / "words.json"))
     with pytest.raises(MitigationError, match=r"^0 sentences"):
-        get("sentence_debias").apply(bundled(), settings, TrainingData(str(tmp_path)), tmp_path, silent())
+        get("tie").apply(bundled(), settings, TrainingData(str(tmp_path)), tmp_path, silent())
 
 
 def test_few_similar_sentences_do_not_ruin_a_model(tmp_path):
