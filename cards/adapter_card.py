@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +50,7 @@ def adapter_card(
     model: Mapping[str, Any] | None = None,
     merged: bool = False,
     to_remove: str = "",
+    outcome: Sequence[str] = (),
     titles: Mapping[tuple[str, str], str] | None = None,
 ) -> str:
     """The README.md of an adapter's repository.
@@ -66,6 +67,8 @@ def adapter_card(
         Whether the whole model is one with an adapter merged into it.
     to_remove:
         How much bias there was before, in a sentence.
+    outcome:
+        What the recipe did to stereotype, stated gender and ability, and the verdict, a sentence each.
     titles:
         What a metric of a benchmark is called, by both names; by default its name in the files.
 
@@ -107,6 +110,7 @@ def adapter_card(
         stamp=method == "fast",
         merged=merged,
         to_remove=to_remove,
+        outcome=outcome,
         titles=titles or {},
         served=method == "lora" and task == "text-generation" and not (config or {}).get("lora_bias"),
         tags=list(dict.fromkeys(["gender-bias", "fairness", recipe.name, method])),

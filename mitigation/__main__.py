@@ -14,7 +14,7 @@ from mitigation import recipes
 from mitigation.ability.tasks import GlueSettings
 from mitigation.api import Options, built, mitigated
 from mitigation.commands import glue, table
-from mitigation.recipe import Console, Recipe, ScoringError, setting_options
+from mitigation.recipe import Adapter, Console, Recipe, ScoringError, setting_options
 from scoring.inference.load_options import Device, Dtype, ModelName, Revision
 
 
@@ -39,11 +39,26 @@ def command(recipe: Recipe) -> Any:
         with ended(errors, ScoringError), built():
             if out is None and not values["dry_run"]:
                 raise UsageError("Missing option '--out'.")
-            mitigated(recipe, model, settings, values, out or Path(recipe.name), console, errors)
+            made = mitigated(recipe, model, settings, values, out or Path(recipe.name), console, errors)
+            if isinstance(made, Adapter) and is_harmful(made):
+                # Last, so that all files are there when the exit status says what they do.
+                raise typer.Exit(HARMFUL_STATUS)
 
     # typer shows the docstring as the help.
     call.__doc__ = f"{recipe.summary}\n\n{recipe.source}."
     return command_of(call, list(parameters(Options)) + setting_options(recipe.profiles), recipe.name)
+
+
+#: The exit status of a command whose recipe is harmful; its result is written.
+HARMFUL_STATUS = 5
+
+
+def is_harmful(adapter: Adapter) -> bool:
+    """Whether the verdict of :mod:`mitigation.running.outcome` is ``harmful``."""
+    from mitigation.running.outcome import outcome  # with it comes torch
+
+    judged = outcome(adapter.changes)
+    return judged is not None and judged.verdict == "harmful"
 
 
 def merge(
@@ -118,7 +133,8 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     help="Makes a model less biased; the result is a folder with an adapter or a prompt. Each recipe has its own "
-    "--help. Exit status: 1 when something cannot be done, 2 when data is missing or an option is wrong.",
+    "--help. Exit status: 1 when something cannot be done, 2 when data is missing or an option is wrong, 5 when the "
+    "verdict is harmful.",
 )
 
 

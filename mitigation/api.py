@@ -51,6 +51,9 @@ class Options:
     text: Text = None
     chat: Annotated[bool, Option("--chat", help="Use the model's chat template.")] = False
     evaluate: Annotated[bool, Option(help="Evaluate before and after.")] = True
+    keep_worse: Annotated[
+        bool, Option("--keep-worse", help="With --no-evaluate: keep it where ordinary text became less probable.")
+    ] = False
     device: Device = None
     quantize: Annotated[
         Literal["auto", "4bit", "none"],
@@ -116,6 +119,7 @@ def mitigate(
     text: str | Path | None = None,
     chat: bool = False,
     evaluate: bool = True,
+    keep_worse: bool = False,
     resamples: int = RESAMPLES,
     quantize: Literal["auto", "4bit", "none"] = "auto",
     revision: str | None = None,
@@ -148,6 +152,7 @@ def mitigate(
     text: str | Path | None = None,
     chat: bool = False,
     evaluate: bool = True,
+    keep_worse: bool = False,
     resamples: int = RESAMPLES,
     quantize: Literal["auto", "4bit", "none"] = "auto",
     revision: str | None = None,
@@ -177,6 +182,8 @@ def mitigate(
         Settings of this project (``clean``) or the published ones (``paper``), and a file with settings by name.
     benchmarks, text, chat, evaluate, resamples:
         What is scored before and after, and how; ``text`` is a file with texts for perplexity, one per line.
+    keep_worse:
+        Without an evaluation, write the adapter also where ordinary text has a higher loss with it.
     quantize:
         Whether weights are loaded in 4 bits; a loaded model is used as it is.
     revision, dtype, device, trust_remote_code, allow_pickle:
@@ -260,9 +267,19 @@ def mitigated(
     from mitigation.running import steps  # with it comes torch
 
     # Data that is not there is refused now, and not after the training.
-    evaluation = planned_evaluation(recipe, options, rows) if options.evaluate else None
+    evaluation = planned_evaluation(recipe, options, rows, resolved) if options.evaluate else None
     return steps.make_and_evaluate(
-        recipe, resolved, how, rows, out, evaluation, console, errors, quantize=options.quantize, loaded=loaded
+        recipe,
+        resolved,
+        how,
+        rows,
+        out,
+        evaluation,
+        console,
+        errors,
+        quantize=options.quantize,
+        loaded=loaded,
+        keep_worse=options.keep_worse,
     )
 
 
@@ -278,8 +295,14 @@ def loading(model: str, options: Options) -> LoadOptions:
     )
 
 
-def planned_evaluation(recipe: Recipe, options: Options, data: TrainingData) -> Callable[[Model], Evaluation]:
-    """A function from a model to its evaluation; the data is read now, before a model is loaded."""
+def planned_evaluation(
+    recipe: Recipe, options: Options, data: TrainingData, settings: Any = None
+) -> Callable[[Model], Evaluation]:
+    """A function from a model to its evaluation; the data is read now, before a model is loaded.
+
+    Jobs that a file of the ``settings`` names are not among those by which the recipe is judged.
+    """
+    from mitigation.running import outcome
     from mitigation.running.evaluate import Evaluation, held_out_texts
     from scoring import benchmarks
     from scoring.asking.run import read, suited
@@ -289,10 +312,21 @@ def planned_evaluation(recipe: Recipe, options: Options, data: TrainingData) -> 
     chosen = [benchmarks.get(name) for name in dict.fromkeys(names or recipe.benchmarks or benchmarks.names())]
     parts = read(chosen, data.source, options.profile, data.limit, named=bool(names))
     texts = held_out_texts(data, options.text)
+    stated = outcome.loaded(learned_text(settings), data.limit)
 
     def evaluation(model: Model) -> Evaluation:
         # What does not suit the model is left out, unless the user has named it: then it is an error.
         suitable, _ = suited(parts, "chat" if options.chat else model.kind, model.name, named=bool(names))
-        return Evaluation(tuple(suitable), texts, options.profile, options.resamples, options.chat)
+        return Evaluation(tuple(suitable), texts, options.profile, options.resamples, options.chat, stated)
 
     return evaluation
+
+
+def learned_text(settings: Any) -> str:
+    """The text of the files of pairs or contrasts that a recipe learns from; empty without one."""
+    texts = []
+    for name in ("pairs", "contrast"):
+        path = getattr(settings, name, "")
+        if isinstance(path, str) and path and Path(path).is_file():
+            texts.append(Path(path).read_text(encoding="utf-8", errors="replace"))
+    return "\n".join(texts)

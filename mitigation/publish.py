@@ -58,6 +58,7 @@ def publication(
         If a licence or a citation is missing, or a file holds an access token.
     """
     from mitigation.methods.comparison import first_bias, titles_of_metrics
+    from mitigation.running.outcome import outcome
 
     adapter = facts.read(folder)
     name = base or adapter.base
@@ -100,6 +101,7 @@ def publication(
         recipe, known_citations = recipes.get(adapter.recipe), catalogue().citations
         citations = {key: known_citations[key] for key in recipe.cite}
         citations |= recipe.citations
+        judged = outcome(renamed.changes)
         card = adapter_card.adapter_card(
             facts.json_of(copy / facts.FACTS),
             repository,
@@ -111,6 +113,7 @@ def publication(
             model=model,
             merged=write.MERGED in adapter.measures,
             to_remove=first_bias(renamed),
+            outcome=judged.lines if judged else (),
             titles=titles_of_metrics(),
         )
         (copy / CARD).write_text(card, encoding="utf-8")

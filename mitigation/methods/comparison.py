@@ -8,7 +8,7 @@ import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -18,6 +18,7 @@ import pandas as pd
 from cards.common import files, numbers, sentences, stored, verdict
 from mitigation.editing import PAIRS
 from mitigation.errors import MitigationError
+from mitigation.running.outcome import Outcome, outcome
 from scoring import benchmarks
 from scoring.adapters.facts import FACTS, Adapter, Change, Numbers, read
 from scoring.reproduce.printed import printed_tables
@@ -430,6 +431,8 @@ class DomainTable:
         Method to its cost in words.
     missing:
         Method to the reason why it could not be made.
+    outcomes:
+        Adapter to its three lines and verdict (:mod:`mitigation.running.outcome`), where stated gender was measured.
     """
 
     domain: str
@@ -438,6 +441,7 @@ class DomainTable:
     bias: str
     cost: Mapping[str, str]
     missing: Mapping[str, str]
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
 
     @property
     def columns(self) -> list[str]:
@@ -559,7 +563,12 @@ def tables_of(frame: pd.DataFrame, methods: Sequence[Method]) -> list[DomainTabl
             if not method.adapter and not method.name.endswith(others):
                 missing[method.name] = method.reason
         seeds_of_domain = seeds[seeds.domain == domain]
-        tables.append(DomainTable(domain, changes, seeds_of_domain, bias, costs(methods, domain), missing))
+        outcomes = {}
+        for method in methods:
+            judged = outcome(method.adapter.changes) if method.adapter and domain == "gender" else None
+            if judged:
+                outcomes[method.name] = judged
+        tables.append(DomainTable(domain, changes, seeds_of_domain, bias, costs(methods, domain), missing, outcomes))
     return tables
 
 

@@ -23,6 +23,7 @@ from scoring.asking import answering, run
 from scoring.inference.chat import Chat
 from scoring.inference.store import Store
 from scoring.inputs.prompts import Prompt
+from scoring.inputs.tables import Loaded
 from scoring.metrics.sums import ratio, side_by_side
 from scoring.options import Profile, Settings
 from scoring.report.headlines import HeadlineChange, headline_changes
@@ -41,13 +42,18 @@ _UNDEFINED: Numbers = (math.nan, math.nan, math.nan)
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What is scored before and after: benchmarks with their data, texts, and how."""
+    """What is scored before and after: benchmarks with their data, texts, and how.
+
+    ``stated`` has the sentences of :func:`mitigation.running.outcome.loaded`, by which the recipe is judged; None for
+    no verdict.
+    """
 
     parts: tuple[run.Part, ...]
     texts: tuple[str, ...]
     profile: Profile = "clean"
     resamples: int = stats.RESAMPLES
     chat: bool = False
+    stated: Loaded | None = None
 
     def score(
         self, model: Model, prompt: Prompt, folder: Path, console: Console, responses: Path | None = None
@@ -131,7 +137,7 @@ def compare_runs(
         # The unchanged model agrees with itself, so only the value after says anything.
         changes.append(Change(*key_of(agreement), _UNDEFINED, _numbers(agreement), _UNDEFINED, agreement.n))
     texts_before, texts_after = texts
-    changes += _text_changes(texts_before, texts_after, kind, resamples)
+    changes += text_changes(texts_before, texts_after, kind, resamples)
     return tuple(changes), headline_changes(compared)
 
 
@@ -140,7 +146,8 @@ def key_of(score: Any) -> Key:
     return score.benchmark, score.group, score.metric
 
 
-def _text_changes(before: Table, after: Table, kind: str, resamples: int) -> list[Change]:
+def text_changes(before: Table, after: Table, kind: str, resamples: int) -> list[Change]:
+    """The change of the perplexity of texts; none without a text."""
     if not len(before["id"]):
         return []
     items = _text_items(before, kind)
@@ -194,8 +201,9 @@ def _numbers(estimate: Any) -> Numbers:
 def held_out_texts(data: TrainingData, file: Path | None) -> tuple[str, ...]:
     """The lines of a file; without a file, the neutral statements of the validation splits that are available.
 
-    Neutral statements are short sentences of the probes' own kind. ``wikitext`` instead of a file is the test
-    split of WikiText-2 (Merity et al., 2017) on the Hub.
+    Neutral statements are short sentences of the probes' own kind. Where none is built, the texts are
+    :func:`ordinary_texts`. ``wikitext`` instead of a file is the test split of WikiText-2 (Merity et al., 2017) on the
+    Hub.
 
     Raises
     ------
@@ -205,7 +213,8 @@ def held_out_texts(data: TrainingData, file: Path | None) -> tuple[str, ...]:
     if file == Path(WIKITEXT) and not file.exists():
         return _wikitext()
     if file is None:
-        return tuple(row["statement"] for row in data.validation_rows())
+        statements = tuple(row["statement"] for row in data.validation_rows())
+        return statements or ordinary_texts()
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -216,6 +225,11 @@ def held_out_texts(data: TrainingData, file: Path | None) -> tuple[str, ...]:
     if not texts:
         raise MitigationError(f"{file} has no text; give a UTF-8 file with one text per line.")
     return texts
+
+
+def ordinary_texts() -> tuple[str, ...]:
+    """Sentences of this project on which no recipe trains."""
+    return tuple((Path(__file__).parents[1] / "data" / "ordinary.txt").read_text(encoding="utf-8").splitlines())
 
 
 def _wikitext() -> tuple[str, ...]:

@@ -11,7 +11,8 @@ import gc
 import math
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,18 +26,35 @@ from mitigation.adapters import temporary, write
 from mitigation.editing import PAIRS
 from mitigation.methods import comparison
 from mitigation.recipe import WITHOUT_EFFECT, Console, MitigationError, Model, Recipe, ScoringError, TrainingData
-from mitigation.running import estimate, quantization
-from mitigation.running.evaluate import Evaluation, Key, changes_table, compare_runs, estimates
+from mitigation.running import estimate, outcome, quantization
+from mitigation.running.evaluate import (
+    Evaluation,
+    Key,
+    changes_table,
+    compare_runs,
+    estimates,
+    ordinary_texts,
+    score_texts,
+    text_changes,
+)
 from mitigation.training.data import refuse_test_pairs, training_prompts
 from scoring import benchmarks, report
 from scoring.adapters.facts import FACTS, PROMPT, Adapter, Change, Numbers, is_whole_model, read
+from scoring.asking import answering
 from scoring.benchmarks import neutral
 from scoring.inference import batching, load_options, self_debias
+from scoring.inference.store import Store
 from scoring.inputs import prompts
 from scoring.report.headlines import HeadlineChange, conclusion
+from scoring.statistics.stats import RESAMPLES
+from scoring.types import Table
 
 #: A file of the folder of the steps, by whose checksum a later command knows that one made the folder.
 MARK = "steps.txt"
+#: The prompt that changes nothing.
+PLAIN = prompts.PROMPTS["plain"]
+#: Nats a token by which the loss of ordinary text may rise without a measure of anything else.
+WORSE = 0.05
 #: The end of the names of measures that :func:`full_precision_measures` adds.
 FULL_PRECISION = " in full precision"
 
@@ -54,6 +72,7 @@ def make_and_evaluate(
     quantize: str = "auto",
     loaded: Model | None = None,
     answers: Path | None = None,
+    keep_worse: bool = False,
 ) -> Adapter | None:
     """Runs a recipe, evaluates before and after, and writes the adapter to ``out``.
 
@@ -72,6 +91,8 @@ def make_and_evaluate(
     answers:
         A folder for the responses of the unchanged model, which several commands may share, to ask it once. By
         default they are in the folder of the steps.
+    keep_worse:
+        Without an evaluation, write the adapter to ``out`` also where ordinary text has a higher loss with it.
 
     Returns
     -------
@@ -81,7 +102,8 @@ def make_and_evaluate(
     Raises
     ------
     MitigationError
-        If the recipe does not work for this kind of model, or ``out`` has other content.
+        If the recipe does not work for this kind of model, ``out`` has other content, or the loss of ordinary text
+        rose and ``keep_worse`` is not given.
     """
     work = out.with_name(f"{out.name}-work")
     write.check_target(out)
@@ -123,6 +145,15 @@ def make_and_evaluate(
             # A recipe may have measured changes of its own, which come first.
             changes, compared = evaluate_adapter(model, chosen, work, out.name, errors, answers)
             adapter = replace(adapter, changes=(*adapter.changes, *changes))
+        else:
+            before, after, is_worse = held_out_losses(model, work, out.name, errors)
+            losses = f"The loss of ordinary text is {before:.3f} nats a token before and {after:.3f} after."
+            if is_worse and not keep_worse:
+                raise MitigationError(
+                    f"{losses} So {recipe.name} made the model worse, and {out} is not written; evaluate it without "
+                    "--no-evaluate, change its settings, or give --keep-worse."
+                )
+            terminal.show(console, [losses])
         write.write(work / "made", adapter, out)
         if chosen is not None:
             if bits:  # the adapter is in place, so that nothing is lost if full precision does not fit into the memory
@@ -138,13 +169,14 @@ def make_and_evaluate(
 
 
 def summary(adapter: Adapter, compared: Sequence[HeadlineChange], out: Path, work: Path) -> list[str]:
-    """How a command ends: the verdict of held-out bias, of all scores, what there was to remove, cost and place.
+    """How a command ends: held-out bias, all scores, what there was to remove, cost and place, and the outcome.
 
     ``compared`` are the headlines of the comparison before and after; empty without an evaluation. Where no score of
     the tables of methods was measured, the first headline with an ideal value is used instead of held-out bias.
     """
     lines = []
     headline = _headline(adapter, compared)
+    judged = outcome.outcome(adapter.changes)
     if headline is None:
         if compared:
             lines.append(conclusion(compared))
@@ -172,6 +204,8 @@ def summary(adapter: Adapter, compared: Sequence[HeadlineChange], out: Path, wor
     if compared:
         page = f"; the page is {work / 'after' / 'compare.html'}, and every change is in {work / 'changes.csv'}"
     lines.append(f"The {what} is {out}{page}.")
+    if judged:
+        lines += judged.lines
     return lines
 
 
@@ -383,15 +417,56 @@ def evaluate_adapter(
 
     The responses of the unchanged model are kept in ``answers``, by default in the folder of the steps.
     """
-    plain, folder = prompts.PROMPTS["plain"], work / "made"
-    before = evaluation.score(model, plain, work / "before", errors, answers)
+    before = evaluation.score(model, PLAIN, work / "before", errors, answers)
+    stated_before = _stated(model, evaluation, PLAIN, answers or work / "before", errors)
+    with _changed_model(model, work / "made", name) as (adapted, prompt):
+        after = evaluation.score(adapted, prompt, work / "after", errors)
+        stated_after = _stated(adapted, evaluation, prompt, work / "after", errors)
+    changes, compared = compare_runs(work / "before", work / "after", (before, after), model.kind, evaluation.resamples)
+    return (*outcome.changes(stated_before, stated_after, evaluation.resamples), *changes), compared
+
+
+@contextmanager
+def _changed_model(model: Model, folder: Path, name: str) -> Iterator[tuple[Model, prompts.Prompt]]:
+    """The model with the adapter of a folder, or with its prompt, and the prompt that it is asked with."""
     if (folder / PROMPT).is_file():
         prompt = prompts.read(folder / PROMPT)
-        after = evaluation.score(self_debias.with_prompt(model, prompt), prompt, work / "after", errors)
+        yield self_debias.with_prompt(model, prompt), prompt
     else:
         with temporary.attached(model, folder, name) as adapted:
-            after = evaluation.score(adapted, plain, work / "after", errors)
-    return compare_runs(work / "before", work / "after", (before, after), model.kind, evaluation.resamples)
+            yield adapted, PLAIN
+
+
+def _stated(model: Model, evaluation: Evaluation, prompt: prompts.Prompt, folder: Path, errors: Console) -> Table:
+    """The answers by which a recipe is judged; those of an earlier call in the folder are reused.
+
+    A chat model continues the same texts without its template: they are beginnings of sentences, and no questions.
+    """
+    if evaluation.stated is None:
+        return {}
+    folder = folder / "stated"
+    # Several commands may share the answers of the unchanged model.
+    with files.locked(folder, MitigationError, wait=True), Store(folder, answering.key(model, prompt)) as store:
+        return outcome.answers(model, evaluation.stated, prompt, store, errors)
+
+
+def held_out_losses(model: Model, work: Path, name: str, errors: Console) -> tuple[float, float, bool]:
+    """The loss of ordinary text before and after the recipe in nats a token, and whether it is worse beyond chance.
+
+    It is worse where it rises by more than :data:`WORSE`, and the interval of the difference is above 0.
+    """
+    tables = []
+    with _changed_model(model, work / "made", name) as (adapted, prompt):
+        for asked, of_prompt, folder in ((model, PLAIN, "before"), (adapted, prompt, "after")):
+            place = work / folder / "stated"
+            with (
+                files.locked(place, MitigationError, wait=True),
+                Store(place, answering.key(asked, of_prompt)) as store,
+            ):
+                tables.append(score_texts(asked, ordinary_texts(), store, errors))
+    (change,) = text_changes(tables[0], tables[1], model.kind, RESAMPLES)
+    before, after = math.log(change.before[0]), math.log(change.after[0])
+    return before, after, after - before > WORSE and change.difference[1] > 0
 
 
 def evaluate_full_precision(

@@ -31,7 +31,7 @@ KINDS = (
     *("nouns", "names", "titles", "parents", "biology"),
     *("parents in jobs", "persons in jobs", "coreference", "declared"),
 )
-_OF_STEREOTYPES = frozenset({"lean", "gap", "stereotype_share"})
+_OF_STEREOTYPES = frozenset({"lean", "gap", "male_lean", "stereotype_share"})
 _OF_STATED = frozenset({"stated_lean", "right"})
 _FORMS = ("male", "female", "they", "neo")
 
@@ -101,7 +101,7 @@ def groups(table: types.Table) -> Sequence[types.Group]:
         result.append(types.Group(str(kind), other & (table["kind"] == kind), not_here))
     result.append(types.Group("known jobs", of_jobs & ~other, not_here))
     for side, name in (("female", "jobs of women"), ("male", "jobs of men")):
-        result.append(types.Group(name, other & (table["side"] == side), not_here))
+        result.append(types.Group(name, other & (table["side"] == side), not_here | {"male_lean"}))
     stated = table["aim"] == STATED
     mixed = stated & np.isin(table["kind"], KINDS)
     result.append(types.Group("stated gender", mixed, _OF_STEREOTYPES))
@@ -118,6 +118,7 @@ def metrics(_: str) -> Sequence[types.Metric]:
     return (
         stated_gender.lean(),
         stated_gender.gap(),
+        stated_gender.male_lean(),
         stated_gender.stereotype_share(),
         stated_gender.stated_lean(),
         stated_gender.worst(KINDS),

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scoring.metrics.sums import mean, percentage
+from scoring.metrics.sums import mean, percentage, ratio
 from scoring.metrics.texts import texts
 from scoring.types import Floats, Metric, Table
 
@@ -66,6 +66,22 @@ def gap() -> Metric:
     return mean("gap", lambda table: abs(table["lean"]), 0, 0, math.inf, **texts(_FAMILY, "gap"))
 
 
+def male_lean() -> Metric:
+    """The mean lean to men whatever the job: what jobs of women and of men have in common.
+
+    >>> table = {"lean": np.array([2.0, -1.0]), "side": np.array(["male", "female"])}
+    >>> male_lean().value(table, np.ones((1, 2)))
+    array([1.5])
+    """
+
+    def final(sums: Floats) -> Floats:
+        male, female = ratio(sums[..., 0, :]), ratio(sums[..., 1, :])
+        # The lean of a sentence about women is to women, so its sign is turned.
+        return (male - female) / 2
+
+    return Metric("male_lean", by_side, final, 0, -math.inf, math.inf, **texts(_FAMILY, "male_lean"))
+
+
 def stereotype_share() -> Metric:
     """The percentage of sentences in which the gender of the majority is the more probable one; a tie counts half."""
     fields = texts(_FAMILY, "stereotype_share")
@@ -76,6 +92,27 @@ def stated_lean() -> Metric:
     """The mean lean to the gender that the text states."""
     fields = texts(_FAMILY, "stated_lean")
     return Metric("stated_lean", by_side, mean_of_sides, None, -math.inf, math.inf, **fields)
+
+
+def kept() -> Metric:
+    """The share of a lean before a change that is there after it, in percent; ``base_lean`` is the lean before.
+
+    >>> table = {"lean": np.array([3.0, 1.0]), "base_lean": np.array([4.0, 1.0]), "side": np.array(["male", "female"])}
+    >>> kept().value(table, np.ones((1, 2)))
+    array([80.])
+    """
+
+    def columns(table: Table) -> Floats:
+        before = by_side({"lean": table["base_lean"], "side": table["side"]})
+        both: Floats = np.stack([by_side(table), before], axis=1)
+        return both
+
+    def final(sums: Floats) -> Floats:
+        after, before = mean_of_sides(sums[..., 0, :, :]), mean_of_sides(sums[..., 1, :, :])
+        shares: Floats = 100 * np.divide(after, before, out=np.full(np.shape(after), np.nan), where=before != 0)
+        return shares
+
+    return Metric("kept", columns, final, None, -math.inf, math.inf, **texts(_FAMILY, "kept"))
 
 
 def right() -> Metric:

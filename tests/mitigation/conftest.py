@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 
-from mitigation.running import plots
+from mitigation.running import outcome, plots
 from scoring import report
 from tests.support.helpers import one_attempt
 
@@ -26,6 +26,16 @@ def undrawn():
         mock.patch.object(report, "page", mock.create_autospec(report.page, return_value="")),
         mock.patch.object(report, "comparison_page", mock.create_autospec(report.comparison_page, return_value="")),
     ):
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_sentences(request):
+    """Asks one sentence of each side and kind of those by which a recipe is judged; test_outcome has all of them."""
+    if request.module.__name__.endswith("test_outcome"):
+        yield
+        return
+    with mock.patch.object(outcome, "PER_SIDE", 1):
         yield
 
 
