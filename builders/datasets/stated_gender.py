@@ -132,6 +132,7 @@ def _sentence(
     assert match, text
     name = match[1]
     neo = None
+    forms: list[str | None]
     if name == "man":
         slot, forms = "noun", ["man", "woman", "person"]
     elif name == "John":
@@ -144,7 +145,7 @@ def _sentence(
         if side in NEOPRONOUNS:
             neo = getattr(EVERY[side], slot)
         if name[0].isupper():
-            forms = [_capital(form) for form in forms]
+            forms = [_capital(form) for form in forms if form]
     return {
         "aim": aim,
         "kind": kind,
@@ -252,7 +253,7 @@ def _declared() -> Iterator[dict[str, Any]]:
     for kind, sides in (("declared", ("male", "female")), ("neopronouns", stated["neopronouns"]["pronouns"])):
         for name in stated["declared"]["names"]:
             for side in sides:
-                forms = PRONOUNS[side] if side in ("male", "female") else EVERY[side]
+                forms = EVERY[{"male": "he", "female": "she"}.get(side, side)]
                 for number in range(3):
                     opening = next(texts).replace("{he}", forms.nominative).replace("{him}", forms.accusative)
                     text = opening.replace("{name}", name) + _rest(number)

@@ -25,6 +25,7 @@ from mitigation.errors import MitigationError
 from mitigation.publish import training_data
 from mitigation.recipes import get
 from mitigation.running import quantization, steps
+from mitigation.running.outcome import outcome
 from mitigation.running.quantization import choose_quantization
 from mitigation.texts import corpora
 from scoring.__main__ import app as scoring
@@ -81,10 +82,14 @@ def whole(source, tmp_path_factory):
     return out, done.output
 
 
-def test_a_run_ends_with_the_verdict_the_comparison_what_there_was_to_remove_the_cost_and_the_page(whole):
+def test_a_run_ends_with_its_scores_the_cost_the_page_and_the_three_lines_with_a_verdict(whole):
     out, printed = whole
     facts = read(out)
-    *_, held_out, compared, there, cost, place = printed.strip().splitlines()
+    *_, held_out, compared, there, cost, place, stereotype, stated, ability, verdict = printed.strip().splitlines()
+    assert [stereotype, stated, ability, verdict] == outcome(facts.changes).lines
+    assert stereotype.startswith("Stereotype: ")
+    assert "perplexity" in ability
+    assert verdict.endswith("sentences are too few."), "these rows are limited"
     before = next(c.before for c in facts.changes if c.group == "stsb" and c.metric == "gas")
     start = rf"neutral GAS: {before[0]:.2f} before, \d\.\d\d after, .* \[.*\]: (nearer|further|unclear)\."
     assert re.fullmatch(start, held_out), held_out
