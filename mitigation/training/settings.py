@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from builders.files.manifest import file_sha256
 from mitigation.recipe import Settings, defaults, setting
 from mitigation.texts import attribute_words, corpora
 
@@ -63,12 +64,19 @@ class CorpusSettings(Settings):
     def inputs(self) -> dict[str, str]:
         """The files of the corpus, and what other settings name."""
         # The corpus comes before the words, as in the facts of earlier versions.
+        if self._names_jobs:
+            return {f"{corpora.OWN}{corpora.JOBS.name}": file_sha256(corpora.JOBS)} | super().inputs()
         return corpora.fingerprints(self.corpus) | super().inputs()
 
     def texts(self) -> list[str]:
         """The first lines with text of the corpus."""
+        corpus = str(corpora.JOBS) if self._names_jobs else self.corpus
         # Read in order and not drawn, so that a large corpus is not read to its end.
-        return list(islice(corpora.paragraphs(self.corpus, self.field), self.lines or None))
+        return list(islice(corpora.paragraphs(corpus, self.field), self.lines or None))
+
+    @property
+    def _names_jobs(self) -> bool:
+        return not self.corpus and getattr(self, "domain", "") == "jobs"
 
 
 @dataclass(frozen=True)
@@ -78,7 +86,12 @@ class WordSettings(Settings):
     words: str = setting(
         "", "The list of words: project (default), bias-bench (with --corpus in paper), or a JSON file.", CODE
     )
-    domain: str = setting("gender", "gender, race or religion, or another name in the list.", CODE)
+    domain: str = setting(
+        "gender",
+        "gender, race or religion; jobs: occupations of this project, whose text states no gender; or another name in "
+        "the list.",
+        CODE,
+    )
 
     @property
     def listed(self) -> attribute_words.AttributeWords:
@@ -86,7 +99,7 @@ class WordSettings(Settings):
         words = self.words
         if not words:
             words = attribute_words.PROJECT
-            published = getattr(self, "published", False) or self.domain != "gender"
+            published = getattr(self, "published", False) or self.domain not in ("gender", "jobs")
             # The project's own sentences have other words than the published list, and it has gender only.
             if published and getattr(self, "corpus", ""):
                 words = attribute_words.PUBLISHED

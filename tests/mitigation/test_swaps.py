@@ -1,11 +1,18 @@
 import csv
 import re
+from dataclasses import replace
 
 import pytest
 
 from builders.text.embedded import table
+from mitigation.projections.sentences import classes, tuples, word_set
+from mitigation.recipes import get
+from mitigation.running.steps import make_adapter
 from mitigation.texts.attribute_words import PROJECT, PUBLISHED, AttributeWords, attribute_words
 from mitigation.texts.swaps import Swapper, is_possessive
+from mitigation.training.data import TrainingData
+from scoring.benchmarks import stated_gender
+from tests.mitigation.made import bundled, silent
 from tests.mitigation.texts import snli_lines
 from tests.support.helpers import mirror
 
@@ -138,3 +145,36 @@ def test_her_is_read_rightly_where_a_sentence_about_a_man_is_made_one_about_a_wo
             all_of_them += 1
     assert all_of_them > 700
     assert right / all_of_them > 0.97
+
+
+def test_texts_of_occupations_state_no_gender_and_are_as_often_about_each_side():
+    settings = replace(get("leace").profiles["clean"], domain="jobs")
+    texts, words = settings.texts(), settings.listed
+    gender = attribute_words(PROJECT, "gender").all
+    assert len(texts) == 320
+    assert not any(word_set(text) & gender for text in texts)
+    found = classes(texts, words, 1000, 0)
+    assert [len(some) for some in found.sentences] == [160, 160]
+    assert set(settings.inputs()) == {"project:jobs.txt", "project:words.json"}
+    assert all(pair[0] != pair[1] for pair in tuples(texts, words, 0, 0))
+
+
+def test_no_occupation_of_the_texts_is_one_that_only_measures():
+    measured = {row["unit"] for row in stated_gender.rows("", "", "") if row["aim"] == "stereotype" and row["held_out"]}
+    assert measured
+    assert measured.isdisjoint(attribute_words(PROJECT, "jobs").all)
+
+
+def test_a_corpus_of_the_users_is_read_also_for_occupations(tmp_path):
+    (tmp_path / "mine.txt").write_text("The nurse sings.\n")
+    settings = replace(get("leace").profiles["clean"], domain="jobs", corpus=str(tmp_path / "mine.txt"))
+    assert settings.texts() == ["The nurse sings."]
+    assert set(settings.inputs()) == {"corpus:mine.txt", "project:words.json"}
+    assert replace(settings, domain="gender", corpus="").texts()[0].startswith("The man at the gate")
+
+
+@pytest.mark.parametrize("name", ["leace", "ablation"])
+def test_a_projection_learns_from_texts_of_occupations(name, tmp_path):
+    settings = replace(get(name).profiles["clean"], domain="jobs", lines=80)
+    facts = make_adapter(get(name), settings, bundled(), TrainingData(str(tmp_path)), tmp_path / "made", silent())
+    assert set(facts.data) == {"project:jobs.txt", "project:words.json"}
