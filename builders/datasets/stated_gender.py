@@ -19,7 +19,7 @@ from builders.text.words import PRONOUNS
 FILE = "builders/data/stated_gender.toml"
 #: The aims of a sentence: what a recipe should take away, and what it should keep.
 STEREOTYPE, STATED = "stereotype", "stated"
-#: Which form of a pronoun is in the place of a name in braces.
+#: Which form of a pronoun a name in braces is for.
 _SLOTS = {"he": "nominative", "him": "accusative", "his": "possessive", "himself": "reflexive"}
 _LETTERS = re.compile(r"[a-z']+")
 _PLACE = re.compile(r"\{(he|him|his|himself|man|John)\}", re.I)

@@ -6,16 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from mitigation import __main__ as command_line
 from mitigation.api import learned_text
 from mitigation.running import outcome
 from mitigation.running.evaluate import ordinary_texts
-from scoring.adapters.facts import Adapter, Change, Cost
+from scoring.adapters.facts import Adapter, Change, Cost, read
 from scoring.asking.language import sentences
 from scoring.benchmarks.stated_gender import BENCHMARK, KINDS
 from scoring.inputs.tables import as_table
 from scoring.types import BenchmarkContext, Response
+from tests.support.real import smollm2
 from tools.simulations import outcomes
 
 ROWS = outcome.rows()
@@ -152,3 +154,18 @@ def test_where_nothing_changed_at_most_a_twentieth_of_verdicts_say_something():
     lost = outcomes.counted(repeats=20, change=-1.2, kept=0.5, noise=0.6, seed=0)
     assert lost["harmful"] > 15
     assert not math.isnan(counts["no change beyond chance"])
+
+
+@pytest.mark.real
+def test_a_projection_that_takes_he_minus_she_out_of_the_head_of_a_real_model_is_harmful(tmp_path):
+    """The verdict of a whole command on real rows: the stereotype falls, and mothers and kings lose their pronoun."""
+    out = tmp_path / "tie"
+    arguments = ["tie", str(smollm2()), "--out", str(out), "--benchmarks", "stated_gender", "--limit", "400"]
+    done = CliRunner().invoke(command_line.app, [*arguments, "--device", "cpu", "--resamples", "500"])
+    assert done.exit_code == command_line.HARMFUL_STATUS, done.output
+    found = outcome.outcome(read(out).changes)
+    assert found.verdict == "harmful"
+    assert "keeps" in found.why
+    stereotype = next(change for change in read(out).changes if change.group == "stereotype")
+    assert stereotype.before[1] > 0.5, "the model has the stereotype"
+    assert abs(stereotype.after[0]) < stereotype.before[0] / 2
