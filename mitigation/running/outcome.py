@@ -65,7 +65,7 @@ def rows(trained: str = "") -> list[Row]:
     """
     units: dict[tuple[str, str], dict[str, list[Row]]] = {}
     lower = trained.lower()
-    for row in stated_gender.rows("", "", ""):
+    for row in stated_gender.rows():
         if row["held_out"] and not (row["aim"] == data.STEREOTYPE and row["unit"] in lower):
             units.setdefault((row["kind"], row["side"]), {}).setdefault(row["unit"], []).append(row)
     chosen = []

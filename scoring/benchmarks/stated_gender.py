@@ -7,8 +7,7 @@ majority in the job, or that of the stated gender. Where *they* or a neopronoun 
 and *she* together. Example: P(he) = .2 and P(she) = .05 after "The plumber explained that" is a lean of 1.39. The rows
 of a job, of a person or of a declared name depend on each other.
 
-The rows are part of the package and need no built data set. A chat model is asked by ``stated_gender-choice``
-(:mod:`scoring.asking.ways`).
+A chat model is asked by ``stated_gender-choice`` (:mod:`scoring.asking.ways`).
 """
 
 import math
@@ -19,7 +18,6 @@ import numpy as np
 from builders.dataset import Row
 from builders.datasets import stated_gender as data
 from builders.datasets.stated_gender import STATED, STEREOTYPE
-from builders.text.embedded import table as text_table
 from cards.common.sentences import of_row
 from scoring import types
 from scoring.metrics import stated_gender
@@ -36,8 +34,8 @@ _OF_STATED = frozenset({"stated_lean", "right"})
 _FORMS = ("male", "female", "they", "neo")
 
 
-def rows(_dataset: str, _config: str, _split: str) -> Iterator[types.Row]:
-    """The rows of the data set, made here."""
+def rows() -> Iterator[types.Row]:
+    """The rows of the data set without a built folder, for a recipe that is judged by them."""
     for row in data.DATASET.configs[0].rows({}):
         assert isinstance(row, Row)  # none is left out
         yield {"id": row.id, **row.values}
@@ -139,8 +137,6 @@ BENCHMARK = types.Benchmark(
     metrics=metrics,
     cluster="unit",
     kinds=("causal", "masked"),
-    rows=rows,
-    note=text_table(f"datasets/{DATASET}")["validity"],
     headline=types.Headline(
         DATASET,
         "lean",

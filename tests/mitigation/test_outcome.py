@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import builders
 from mitigation import __main__ as command_line
 from mitigation.api import learned_text
 from mitigation.running import outcome
@@ -159,8 +160,11 @@ def test_where_nothing_changed_at_most_a_twentieth_of_verdicts_say_something():
 @pytest.mark.real
 def test_a_projection_that_takes_he_minus_she_out_of_the_head_of_a_real_model_is_harmful(tmp_path):
     """The verdict of a whole command on real rows: the stereotype falls, and mothers and kings lose their pronoun."""
-    out = tmp_path / "tie"
-    arguments = ["tie", str(smollm2()), "--out", str(out), "--benchmarks", "stated_gender", "--limit", "400"]
+    out, built = tmp_path / "tie", str(tmp_path / "data")
+    builders.build("stated-gender", out=built)
+    arguments = ["tie", str(smollm2()), "--out", str(out), "--data", built, "--benchmarks", "stated_gender"]
+    # As many rows as the verdict is from; the benchmark is asked the same number.
+    arguments += ["--limit", str(len(ROWS))]
     done = CliRunner().invoke(command_line.app, [*arguments, "--device", "cpu", "--resamples", "500"])
     assert done.exit_code == command_line.HARMFUL_STATUS, done.output
     found = outcome.outcome(read(out).changes)

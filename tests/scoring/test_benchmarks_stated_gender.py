@@ -9,10 +9,10 @@ import torch
 
 from builders.datasets import stated_gender as data
 from builders.text.words import gendered_words
-from scoring.benchmarks import get
+from scoring.benchmarks import get, stated_gender
 from scoring.benchmarks.stated_gender import KINDS
 from scoring.inference.load_options import BUNDLED, load
-from scoring.inputs.tables import as_table, of_benchmark
+from scoring.inputs.tables import as_table
 from scoring.statistics.stats import measure
 from scoring.types import BenchmarkContext, Response
 
@@ -23,7 +23,7 @@ FORMS = ("male", "female", "they", "neo")
 
 @pytest.fixture(scope="module")
 def rows():
-    return list(of_benchmark(BENCHMARK, "nowhere", *BENCHMARK.configs[0]).rows)
+    return [{**row, "config": "sentences", "split": "test"} for row in stated_gender.rows()]
 
 
 def answered(rows, lean_of):
