@@ -37,7 +37,7 @@ from mitigation.running.evaluate import (
     score_texts,
     text_changes,
 )
-from mitigation.training.data import refuse_test_pairs, training_prompts
+from mitigation.training.data import refuse_test_pairs, remark_on_test_rows, training_prompts
 from scoring import benchmarks, report
 from scoring.adapters.facts import FACTS, PROMPT, Adapter, Change, Numbers, is_whole_model, read
 from scoring.asking import answering
@@ -110,6 +110,7 @@ def make_and_evaluate(
     check_work_folder(work)
     settings.inputs()  # what the recipe reads is there and has the right form, before a model is loaded
     refuse_test_pairs(settings, data.source)
+    terminal.show(errors, remark_on_test_rows(settings))
     bits = None
     if loaded is None:
         # Each process of a distributed training has a GPU of its own.

@@ -182,6 +182,18 @@ def refuse_test_pairs(settings: Any, source: str) -> None:
         )
 
 
+def remark_on_test_rows(settings: Any) -> list[str]:
+    """What to say of settings that train on the test split of a data set, as the paper of FAST does; else nothing."""
+    sets, split = getattr(settings, "sets", ""), getattr(settings, "split", "")
+    # Pairs of the user and of this project have no split.
+    if split != "test" or not sets or sets == "jobs" or settings.pairs:
+        return []
+    return [
+        f"The pairs are rows of the test split of {sets}, as in the paper: scores of {sets} after the training are no "
+        "evidence of less bias. Give --split validation, or pairs of your own."
+    ]
+
+
 def _test_rows(source: str) -> Iterator[tuple[str, Iterable[Mapping[str, Any]]]]:
     """The name and the rows of each available test split of benchmarks."""
     for name in OF_PAIRS:

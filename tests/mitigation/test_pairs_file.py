@@ -228,3 +228,13 @@ def test_a_command_refuses_pairs_of_a_test_split_before_it_loads_a_model(tmp_pat
     path = written(tmp_path, [pair | {"object_unbiased": row["female"]}] * 4)
     with pytest.raises(MitigationError, match="in stated-gender/sentences/test"):
         mitigate("fast", str(tmp_path / "no-model"), pairs=path, out=tmp_path / "out", evaluate=False)
+
+
+def test_a_training_on_rows_of_a_test_split_says_so():
+    paper = replace(get("fast").profiles["paper"], sets="stereoset", split="test")
+    (remark,) = of.remark_on_test_rows(paper)
+    assert "test split of stereoset" in remark
+    assert of.remark_on_test_rows(replace(paper, sets="winobias", split="validation")) == []
+    assert of.remark_on_test_rows(replace(paper, pairs="mine.json")) == []
+    for name in ("leace", "decoding", "mabel", "dpo"):
+        assert of.remark_on_test_rows(get(name).profiles["clean"]) == []
