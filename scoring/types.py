@@ -173,8 +173,8 @@ class Metric:
         Its name in the plot of scores by group; without one it is not drawn there.
     ability:
         It measures language ability, not bias; comparisons say whether the ability is kept.
-    fisher:
-        It is a correlation, whose interval is computed on Fisher's scale, arctanh.
+    correlation:
+        It is Pearson's correlation, ``final`` of sums [..., 6] of :func:`scoring.metrics.sums.products`.
     cluster:
         The column whose equal values depend on each other for this metric, where each example is a cluster of the
         benchmark: a pair of prompts is one for a difference within pairs, and not for a share of texts.
@@ -201,7 +201,7 @@ class Metric:
     absolute: bool = False
     label: str = ""
     ability: bool = False
-    fisher: bool = False
+    correlation: bool = False
     pieces: Callable[[Floats], Floats] | None = None
     cluster: str = ""
     extreme: Literal["smallest", "largest"] = "smallest"

@@ -12,8 +12,9 @@ change and of the p that the middle is the ideal value (an intersection-union te
 level without a further correction: for scores that are equally far on both sides, such as 52 and 48 around 50, the
 middle is the ideal value. A change whose direction is open is ``changed``.
 
-The correction is Holm's (1979): it needs no assumption on how the changes depend on each other, and at most one page
-in 20 has a change, and at most one a direction, where there is none.
+The correction is Holm's (1979), in which headlines have more weight than the rows beside them. It needs no assumption
+on how the changes depend on each other, and at most one page in 20 has a change, and at most one a direction, where
+there is none.
 """
 
 import math
@@ -73,7 +74,7 @@ def verdict(before: float, change: Numbers, ideal: float | None, p: float, p_dir
 
 
 def corrected(
-    p: Sequence[float], p_side: Sequence[float], clusters: Sequence[float]
+    p: Sequence[float], p_side: Sequence[float], clusters: Sequence[float], first: Sequence[bool] = ()
 ) -> tuple[list[float], list[float]]:
     """The p of each change and the p of its direction, corrected for all changes that are shown together.
 
@@ -88,6 +89,8 @@ def corrected(
         because all scores are on one side of it, and NaN without an ideal value.
     clusters:
         The number of clusters of each change; infinite for no lower limit of p.
+    first:
+        Which changes are headlines; see :func:`holm`.
 
     >>> corrected([0.01, 0.02], [0.5, 0.0], [30, 30]), corrected([0.01], [0.0], [4])
     (([0.02, 0.02], [0.5, 0.04]), ([0.125], [0.125]))
@@ -98,7 +101,7 @@ def corrected(
         floored.append(value)
         # max(value, nan) is the value, but a direction that is not known has no p.
         directions.append(math.nan if math.isnan(side) else max(value, side))
-    return holm(floored), holm(directions)
+    return holm(floored, first), holm(directions, first)
 
 
 def smallest_p(clusters: float) -> float:
@@ -169,7 +172,7 @@ def standing(score: Numbers, ideal: float | None) -> Literal["above", "below", "
     return "unclear"
 
 
-def standings(scores: Sequence[tuple[Numbers, float | None, float, float]]) -> list[str]:
+def standings(scores: Sequence[tuple[Numbers, float | None, float, float]], first: Sequence[bool] = ()) -> list[str]:
     """The :func:`standing` of scores that are shown together, each beyond noise only after Holm's correction for all.
 
     Parameters
@@ -177,6 +180,8 @@ def standings(scores: Sequence[tuple[Numbers, float | None, float, float]]) -> l
     scores:
         Of each score its numbers, its ideal value, the two-sided p that it is the ideal value (NaN where it is not
         known: then it follows from the interval), and its number of clusters, which limits p (:func:`smallest_p`).
+    first:
+        Which scores are headlines; see :func:`holm`.
 
     >>> standings([((56.0, 52.0, 60.0), 50.0, 0.003, 40), ((53.0, 50.5, 55.5), 50.0, 0.02, 40)])
     ['above', 'above']
@@ -192,7 +197,7 @@ def standings(scores: Sequence[tuple[Numbers, float | None, float, float]]) -> l
             known = p_of((value - ideal, low - ideal, high - ideal))
         p.append(max(known, smallest_p(clusters)))
     words: list[str] = []
-    for (numbers, ideal, _, _), adjusted in zip(scores, holm(p), strict=True):
+    for (numbers, ideal, _, _), adjusted in zip(scores, holm(p, first), strict=True):
         word: str = standing(numbers, ideal)
         # Not "adjusted >= LEVEL", which does not hold for NaN.
         if word and not adjusted < LEVEL:
@@ -230,18 +235,51 @@ def p_of(change: Numbers) -> float:
     return 2 * NormalDist().cdf(-abs(value) / reach * NormalDist().inv_cdf(0.975))
 
 
-def holm(p: Sequence[float]) -> list[float]:
+#: The part of the level that the headlines of a page share; its other rows share the rest.
+FIRST = 2 / 3
+
+
+def holm(p: Sequence[float], first: Sequence[bool] = ()) -> list[float]:
     """p-values corrected for the family that they are (Holm, 1979); NaN stays NaN and is not counted.
 
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
+    ``first`` marks the headlines, which share :data:`FIRST` of the level (Holm's procedure with weights, in the same
+    paper). So a headline of six clusters, whose p is at least .031, can be beyond noise beside other rows, and still at
+    most one page in 20 has a claim where nothing is.
+
+    >>> holm([0.01, 0.04, 0.03]), [round(value, 3) for value in holm([0.03, 0.04, 0.5], [True, False, False])]
+    ([0.03, 0.06, 0.06], [0.045, 0.08, 0.5])
     """
+    weight_of = weights([math.isnan(value) for value in p], first)
     known = [place for place, value in enumerate(p) if not math.isnan(value)]
-    order = sorted(known, key=lambda place: p[place])
+    order = sorted(known, key=lambda place: p[place] / weight_of[place])
     adjusted = [math.nan] * len(p)
-    floor = 0.0
-    for rank, place in enumerate(order):
-        # The smallest p is multiplied by all tests, the next by one less; none gets below the one before it.
-        floor = max(floor, min(1.0, p[place] * (len(order) - rank)))
+    floor, left = 0.0, sum(weight_of)
+    for place in order:
+        # Of equal weights the smallest p is multiplied by all tests, the next by one less; none gets below another.
+        floor = max(floor, min(1.0, p[place] * left / weight_of[place]))
         adjusted[place] = floor
+        left -= weight_of[place]
     return adjusted
+
+
+def weights(unknown: Sequence[bool], first: Sequence[bool] = ()) -> list[float]:
+    """The weight of each test in :func:`holm`: 0 of one without p, and 1 of the others where no headline is among them.
+
+    >>> weights([False, False, False, True], [True, False, False, False]), weights([False, False])
+    ([4.0, 1.0, 1.0, 0.0], [1.0, 1.0])
+    """
+    headlines = [bool(first) and first[place] and not is_unknown for place, is_unknown in enumerate(unknown)]
+    others = len(unknown) - sum(unknown) - sum(headlines)
+    of_headline = 1.0
+    if sum(headlines) and others:
+        # In units of the weight of another row, so that equal tests have whole numbers.
+        of_headline = round(FIRST / (1 - FIRST) * others / sum(headlines), 12)
+    results = []
+    for is_unknown, is_headline in zip(unknown, headlines, strict=True):
+        if is_unknown:
+            results.append(0.0)
+        elif is_headline:
+            results.append(of_headline)
+        else:
+            results.append(1.0)
+    return results

@@ -34,8 +34,8 @@ from scoring.types import Estimate, Floats, Report, Table
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Fewer models say nothing of an order: the interval of a correlation of .9 over four models begins below 0.
-FEWEST = 5
+#: Intervals of fewer models contain a high correlation too rarely (``tools/simulations/few.py``).
+FEWEST = 8
 DOMAINS = ("gender", "profession", "race", "religion")
 #: Benchmark, whether it is convergent or discriminant, what is compared, and value and both ends of the interval.
 Validity = tuple[str, str, str, float, float, float]
@@ -50,10 +50,19 @@ def correlation(scores: Sequence[float], others: Sequence[float]) -> tuple[float
     if len(scores) < FEWEST or len(set(scores)) == 1 or len(set(others)) == 1:
         return math.nan, math.nan, math.nan
     r = float(spearmanr(scores, others).statistic)
-    reach = student(math.inf) * math.sqrt((1 + r**2 / 2) / (len(scores) - 3))
+    return r, *of_rank_correlation(r, len(scores))
+
+
+def of_rank_correlation(r: float, models: int) -> tuple[float, float]:
+    """Both ends of the interval of Spearman's correlation over so many models, at least four.
+
+    >>> [round(end, 2) for end in of_rank_correlation(0.7, 20)]
+    [0.32, 0.88]
+    """
+    reach = student(math.inf) * math.sqrt((1 + r**2 / 2) / (models - 3))
     # Fisher's scale, on which the distribution of a correlation is nearly normal, and back.
     low, high = np.tanh([fisher(r) - reach, fisher(r) + reach])
-    return r, float(low), float(high)
+    return float(low), float(high)
 
 
 def of_models(runs: Sequence[Report]) -> Iterator[Validity]:

@@ -565,7 +565,7 @@ def _metrics(pair: tuple[str, str]) -> Iterator[Metric]:
         reading="Spearman's, by the ranks of items in the group.",
         names=(f"Rank correlation of {words}", "rank corr."),
         undefined=_UNDEFINED,
-        fisher=True,
+        correlation=True,
     )
     yield Metric(
         name=names[1],

@@ -201,7 +201,7 @@ def correlation() -> Metric:
         return added
 
     fields = texts("friend", "friend_labour_correlation")
-    return Metric("friend_labour_correlation", columns, pearson, 0, -1, 1, fisher=True, **fields)
+    return Metric("friend_labour_correlation", columns, pearson, 0, -1, 1, correlation=True, **fields)
 
 
 def metrics() -> list[Metric]:

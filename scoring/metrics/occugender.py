@@ -94,7 +94,7 @@ def correlation() -> Metric:
         return products(shares(table)["female"], np.asarray(table["female_share"], np.float64) / 100)
 
     fields = texts("occugender", "labour_correlation")
-    return Metric("labour_correlation", columns, pearson, 0, -1, 1, fisher=True, **fields)
+    return Metric("labour_correlation", columns, pearson, 0, -1, 1, correlation=True, **fields)
 
 
 def correlation_of_jobs() -> Metric:
@@ -120,4 +120,4 @@ def correlation_of_jobs() -> Metric:
         return added
 
     fields = texts("occugender", "labour_correlation_jobs")
-    return Metric("labour_correlation_jobs", columns, pearson, 0, -1, 1, fisher=True, **fields)
+    return Metric("labour_correlation_jobs", columns, pearson, 0, -1, 1, correlation=True, **fields)

@@ -191,6 +191,7 @@ def headline_scores(report: Report) -> list[HeadlineScore]:
     first group. So has a run without the group that the headline names.
     """
     chosen: list[tuple[Headline, Estimate, Mapping[str, float]]] = []
+    sides = set()
     for name, estimates in by_benchmark(report.estimates).items():
         # The metrics of a benchmark are in the order of their importance.
         headline = report.headlines.get(name) or Headline("", estimates[0].metric)
@@ -209,13 +210,15 @@ def headline_scores(report: Report) -> list[HeadlineScore]:
         chosen.append((headline, main, values))
         if side and side.metric != main.metric:
             chosen.append((headline, side, values))
+            sides.add(side.key)
     # Rows from which nothing is concluded have no standing, and do not count in the correction.
     reasons = report.inconclusive
     concluded = []
     for _, estimate, _ in chosen:
         if estimate.benchmark not in reasons:
             concluded.append(estimate)
-    words = standings([(e.numbers, e.ideal, e.p, e.clusters) for e in concluded])
+    tested = [(e.numbers, e.ideal, e.p, e.clusters) for e in concluded]
+    words = standings(tested, [e.key not in sides for e in concluded])
     standing_by_key = {e.key: word for e, word in zip(concluded, words, strict=True)}
     rows = []
     for headline, estimate, scores in chosen:
@@ -399,7 +402,9 @@ def headline_changes(compared: Comparison) -> list[HeadlineChange]:
         if change not in headlines:
             chosen.append(change)
     # Corrected among what is shown together, not among all differences of the comparison.
-    differences = corrected([change.difference for change in chosen])
+    first = {score.estimate.key for score in scores if not score.second}
+    of_headlines = [change.difference.key in first for change in chosen]
+    differences = corrected([change.difference for change in chosen], of_headlines)
     return sharing_places([replace(change, difference=d) for change, d in zip(chosen, differences, strict=True)])
 
 

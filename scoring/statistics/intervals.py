@@ -7,21 +7,30 @@ and is too narrow for few clusters. Each interval therefore names its method:
     Percentiles of the bootstrap over clusters, moved outwards for few clusters (Hesterberg, 2015, "What
     teachers should know about the bootstrap"). Used for scores of one run from 30 effective clusters on and,
     for a proportion, from 20 effective examples of the rarer outcome on.
+``wilson``
+    For rare proportions of one run over six to 30 clusters whose events are hardly alike (an intraclass correlation of
+    at most .05): the interval of Wilson (1927) with the design effect and the quantile of Student's t.
 ``binomial``
-    For rare proportions of one run: the exact binomial interval of Clopper and Pearson (1934) with the
+    For other rare proportions of one run: the exact binomial interval of Clopper and Pearson (1934) with the
     effective number of examples (Korn and Graubard, 1998, "Confidence intervals for proportions with
     small expected number of positive counts estimated from survey data").
 ``cluster-t``
     Value ± t · standard error, with the delete-one-cluster jackknife and Student's t (Cameron and Miller,
     2015, "A practitioner's guide to cluster-robust inference"). For differences of two runs, and for scores
     of one run with fewer than 30 effective clusters (a proportion with 20 of the rarer outcome). Cut off at the
-    ends of the metric's range. A correlation is computed on Fisher's scale, arctanh.
+    ends of the metric's range.
+``correlation``
+    For correlations and their differences: cluster-t with pseudo clusters that have no correlation. See
+    :func:`of_correlation`.
 ``extreme``
     For a score that is the smallest or the largest of smooth ones, such as ICAT = LMS · min(SS, 100 − SS) / 50 or the
     size of a difference, |x| = max(x, −x), and for a mean over wordings of such a score: cluster-t of each of these
     pieces. See :func:`of_extreme`.
+``pairs``
+    For differences of two proportions whose rows are each a cluster, with 0 or 1 in each run: as ``signed``, with the
+    exact mid-p of McNemar's test and the end towards 0 that belongs to it. See :func:`of_pairs`.
 ``signed``
-    For differences of two proportions, and for a proportion with events on two sides (gains minus losses):
+    For other differences of two proportions, and for a proportion with events on two sides (gains minus losses):
     cluster-t with one pseudo gain and one pseudo loss (Bonett and Price, 2012, "Adjusted Wald confidence
     interval for a difference of binomial proportions based on paired data"; Yang, Sun and Hardin, 2012, for
     clustered pairs; the variance over clusters is that of Obuchowski, 1998). See :func:`signed`.
@@ -56,7 +65,7 @@ from itertools import product
 from typing import Literal
 
 import numpy as np
-from scipy.special import betaincinv, nctdtrinc, ndtr, ndtri, stdtr, stdtrit  # type: ignore[import-untyped]
+from scipy.special import bdtr, betaincinv, nctdtrinc, ndtr, ndtri, stdtr, stdtrit  # type: ignore[import-untyped]
 
 from scoring.types import Floats
 
@@ -65,29 +74,52 @@ LEVEL = 0.95
 POWER = 0.8
 #: The bootstrap is used from so many effective examples of the rarer outcome, and effective clusters, on.
 RARE, FEW = 20, 30
+#: Fewer clusters say nothing of how alike their events are.
+FEWEST = 6
+#: The least intraclass correlation of rare events that is assumed.
+_LEAST_ICC = 0.02
 #: The intraclass correlation of the pseudo gain and loss. That of examples which change between two models was
 #: -.006 to .014 on StereoSet, up to .032 on UnStereoEval and up to .076 on WinoBias.
 _ICC = 0.05
 _TAIL = (1 - LEVEL) / 2
 #: The weight of the largest possible design effect, in clusters with events.
 _PRIOR = 0.25
+#: Pseudo clusters of a correlation.
+PSEUDO = 2
 #: Shares below this are rounding.
 _ROUNDING = 1e-9
 #: Of a mean over parts, two pieces of a part that differ with a p below this are not taken for equal.
 _BEYOND_DOUBT = 1e-4
 
-Method = Literal["", "bootstrap", "binomial", "cluster-t", "extreme", "signed", "rule of three", "identical"]
+Method = Literal[
+    "",
+    "bootstrap",
+    "binomial",
+    "wilson",
+    "cluster-t",
+    "correlation",
+    "extreme",
+    "pairs",
+    "signed",
+    "rule of three",
+    "identical",
+]
 
 #: Each method in words, for reports.
 METHODS: dict[Method, str] = {
     "bootstrap": "percentiles of the bootstrap over clusters",
     "binomial": "exact binomial interval with the effective number of examples (Korn and Graubard, 1998), for rare "
     "outcomes and few clusters",
+    "wilson": "the interval of Wilson with the design effect and Student's t, for rare outcomes of few clusters whose "
+    "examples are hardly alike",
     "cluster-t": "Student's t with the delete-one-cluster jackknife, for few clusters and for differences",
+    "correlation": "Student's t with the delete-one-cluster jackknife and two pseudo clusters without a correlation",
     "extreme": "Student's t with the delete-one-cluster jackknife for each of the scores of which it is the smallest "
     "or the largest",
     "signed": "Student's t with the delete-one-cluster jackknife and one pseudo example on each side (Bonett and "
     "Price, 2012), for differences of proportions",
+    "pairs": "McNemar's exact test with mid-p, and the end towards 0 that belongs to it, for differences of "
+    "proportions whose rows do not depend on each other",
     "rule of three": "every cluster agrees, so the interval follows from the number of clusters alone",
     "identical": "every example has the same scores in both runs",
 }
@@ -239,8 +271,24 @@ def clopper_pearson(rate: float, examples: float) -> tuple[float, float]:
     return low, high
 
 
-def binomial(counts: Counts) -> tuple[Interval, Method]:
-    """The exact interval of a proportion, and the method to use instead of it where the proportion is not rare.
+def wilson(rate: float, examples: float, freedom: float) -> Interval:
+    """The score interval of a rate over so many examples (Wilson, 1927) with the quantile of Student's t.
+
+    >>> interval = wilson(0.0, 60, 9)
+    >>> round(interval.low, 3), round(interval.high, 3)
+    (0.0, 0.079)
+    """
+    square = student(freedom) ** 2 / examples
+    middle = (rate + square / 2) / (1 + square)
+    reach = math.sqrt(square * (rate * (1 - rate) + square / 4)) / (1 + square)
+    return Interval.of(min(rate, middle - reach), max(rate, middle + reach), "wilson", freedom=freedom)
+
+
+def binomial(counts: Counts, icc: float = math.nan) -> tuple[Interval, Method]:
+    """The interval of a rare proportion, and the method to use instead of it where the proportion is not rare.
+
+    ``icc`` is the intraclass correlation of the events. Where it is known and at most that of pseudo examples, six to
+    30 clusters with fewer than 20 of the rarer outcome have the interval of :func:`wilson`, and others the exact one.
 
     >>> counts = Counts.of(np.ones(60), np.ones(60), np.arange(60))
     >>> interval, method = binomial(counts)
@@ -250,6 +298,11 @@ def binomial(counts: Counts) -> tuple[Interval, Method]:
     rate, worth = counts.rate, effective_examples(counts)
     rarer = min(rate, 1 - rate)
     method: Method = "binomial"
+    if icc <= _ICC and FEWEST <= counts.clusters < FEW and rarer * counts.examples < RARE:
+        freedom = counts.clusters - 1
+        # Events of few clusters are as alike as those of other scores at least, and only by chance less.
+        design_effect = 1 + max(icc, _LEAST_ICC) * max(0.0, counts.examples / counts.clusters - 1)
+        return wilson(rate, counts.examples / design_effect, freedom), "wilson"
     if counts.clusters >= FEW:
         if rarer * worth >= RARE:
             method = "bootstrap"
@@ -293,6 +346,36 @@ def with_pseudo_examples(value: float, without: Floats, examples: float, cluster
     pseudo = pseudo_variance(examples, clusters)
     freedom = (robust + pseudo) ** 2 / (robust**2 / max(1.0, clusters - 1) + pseudo**2 / examples)
     return _students(value * examples / (examples + 2), math.sqrt(robust + pseudo), freedom, "signed")
+
+
+def of_pairs(gains: int, losses: int, pairs: int) -> Interval:
+    """The interval of gains minus losses over so many pairs that do not depend on each other, with the p of McNemar.
+
+    p is exact and mid-p: twice the probability of as few of the rarer change, where each change is a gain with a
+    probability of a half, with half of the probability of the number itself (Fagerland, Lydersen and Laake, 2013, "The
+    McNemar test for binary matched-pairs data"). The end towards 0 follows from p; the other one is that of
+    :func:`signed`, which has less power.
+
+    >>> interval = of_pairs(8, 1, 100)
+    >>> round(interval.p, 3), round(interval.low, 3), round(interval.high, 3)
+    (0.021, 0.01, 0.133)
+    """
+    events = np.repeat([1.0, -1.0, 0.0], [gains, losses, pairs - gains - losses])
+    wide = replace(signed(Counts(events, np.ones(pairs), pairs)), method="pairs")
+    if gains == losses:
+        return replace(wide, p=1.0)
+    value, rarer, changes = (gains - losses) / pairs, min(gains, losses), gains + losses
+    p = float(bdtr(rarer, changes, 0.5))
+    if rarer:
+        p += float(bdtr(rarer - 1, changes, 0.5))
+    # A normal interval reaches as much further than its middle as its quantile is larger than that of p.
+    reach = abs(value) * float(ndtri(_TAIL) / ndtri(max(p, 1e-300) / 2))
+    low, high = value - reach, value + reach
+    if p < 1 - LEVEL:
+        low, high = max(low, wide.low), min(high, wide.high)
+    if value > 0:
+        return replace(wide, low=low, high=max(wide.high, value), p=p)
+    return replace(wide, low=min(wide.low, value), high=high, p=p)
 
 
 def pseudo_variance(examples: float, clusters: float) -> float:
@@ -349,6 +432,41 @@ def cluster_t(value: float, without: Floats, freedom: float) -> Interval:
     clusters = len(without)
     error = math.sqrt((clusters - 1) / clusters * float(((without - without.mean()) ** 2).sum()))
     return _students(value, error, freedom, "cluster-t")
+
+
+def of_correlation(shrunk: float, without: Floats, clusters: float) -> Interval:
+    """The interval of a correlation over so many effective clusters.
+
+    :data:`PSEUDO` clusters have the means and variances of the others and no correlation. ``shrunk`` is the correlation
+    with them, and ``without`` that without one cluster each. In units of standard deviations a pseudo cluster is at
+    (±1, ±1), where the influence on a correlation r is ±1 - r; so they add PSEUDO · (1 + r²) / (clusters + PSEUDO)² to
+    the variance of the jackknife. Where answers are nearly 0 or 1, the jobs of a sample often all agree and the true
+    correlation is lower: the jackknife alone then had next to no width, and on Fisher's scale, arctanh, one other job
+    made it endless (``tools/simulations/correlations.py``).
+
+    >>> interval = of_correlation(0.8, np.array([0.79, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.81]), 8)
+    >>> round(interval.low, 2), round(interval.high, 2)
+    (0.37, 1.23)
+    """
+    pseudo = PSEUDO * (1 + shrunk**2) / (clusters + PSEUDO) ** 2
+    return _of_jackknife(shrunk, without, clusters, pseudo)
+
+
+def of_correlations(change: float, without: Floats, clusters: float) -> Interval:
+    """The interval of the difference of two correlations over the same clusters, each with pseudo clusters.
+
+    The pseudo variance is that of one pseudo cluster with a correlation in one run and the opposite one in the other.
+
+    >>> of_correlations(0.0, np.zeros(38), 38).high.__round__(2)
+    0.1
+    """
+    return _of_jackknife(change, without, clusters, 4 / (clusters + PSEUDO) ** 2)
+
+
+def _of_jackknife(value: float, without: Floats, clusters: float, pseudo: float) -> Interval:
+    """Student's interval with the variance of the jackknife and that of pseudo clusters."""
+    robust = (len(without) - 1) / len(without) * float(((without - without.mean()) ** 2).sum())
+    return _students(value, math.sqrt(robust + pseudo), max(1.0, clusters - 1), "correlation")
 
 
 @dataclass(frozen=True, slots=True)

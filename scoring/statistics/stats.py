@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from cards.common import verdict
 from scoring.inputs.columns import ChosenRows, SpooledTable, numbered, numbers_first
+from scoring.metrics.sums import uncorrelated
 from scoring.statistics import intervals
 from scoring.statistics.intervals import Counts, Interval
 from scoring.types import Difference, Estimate, Floats, Group, Metric, ScoringError, Table
@@ -204,6 +205,8 @@ def _parts(items: Sequence[Item]) -> Iterator[slice]:
         yield slice(start, start + _TOGETHER)
 
 
+#: More undefined resamples than this share say that the bootstrap is of others than the sample.
+_UNDEFINED = 0.05
 #: A standard deviation below this share of the range is rounding.
 _ROUNDING = 1e-12
 
@@ -285,14 +288,14 @@ def compare(
     return corrected(differences)
 
 
-def corrected(differences: Sequence[Difference]) -> list[Difference]:
+def corrected(differences: Sequence[Difference], first: Sequence[bool] = ()) -> list[Difference]:
     """Differences with ``p_holm`` and ``p_direction``, corrected for all of them.
 
-    The correction is :func:`cards.common.verdict.corrected`.
+    The correction is :func:`cards.common.verdict.corrected`; ``first`` marks the headlines.
 
     ``detectable`` is the smallest true difference that is shown with a power of 80 %, if it is the only
-    one: at the level 0.05 over the number of p-values (that of language ability, whose verdict is not corrected, at
-    0.05), and infinite where there are too few clusters for any.
+    one: at its share of the level 0.05 (that of language ability, whose verdict is not corrected, at 0.05), and
+    infinite where there are too few clusters for any.
     """
     clusters: list[float] = []
     for difference in differences:
@@ -303,11 +306,15 @@ def corrected(differences: Sequence[Difference]) -> list[Difference]:
             clusters.append(difference.clusters)
     p_of_change = [difference.p for difference in differences]
     p_of_side = [difference.p_side for difference in differences]
-    of_change, of_direction = verdict.corrected(p_of_change, p_of_side, clusters)
+    of_change, of_direction = verdict.corrected(p_of_change, p_of_side, clusters, first)
     # The first step of Holm's method, which a difference meets that is the only one.
-    level = verdict.LEVEL / max(1, sum(not math.isnan(value) for value in of_change))
+    weights = verdict.weights([math.isnan(value) for value in of_change], first)
+    whole = max(1.0, sum(weights))
     results = []
-    for difference, p_holm, p_direction, number in zip(differences, of_change, of_direction, clusters, strict=True):
+    for difference, p_holm, p_direction, number, weight in zip(
+        differences, of_change, of_direction, clusters, weights, strict=True
+    ):
+        level = verdict.LEVEL * weight / whole
         if difference.ability:
             detectable = intervals.detectable(difference.error, difference.freedom, verdict.LEVEL)
         elif verdict.smallest_p(number) < level:
@@ -414,18 +421,29 @@ def _interval_of_run(metric: Metric, sums: Sums, value: float, draws: Floats) ->
         if metric.low < 0 or metric.absolute:
             chosen = _scaled(intervals.signed(counts), metric)
         else:
-            exact, method = intervals.binomial(counts)
-            if method == "binomial":
+            icc = math.nan
+            if clusters < intervals.FEW:
+                icc = _icc(metric, sums.subset)
+            exact, method = intervals.binomial(counts, icc)
+            if method in ("binomial", "wilson"):
                 chosen = _scaled(exact, metric)
             elif method == "cluster-t":
                 chosen = _cluster_t(metric, sums, value)
+    elif metric.correlation:
+        chosen = _of_correlation(metric, sums)
     elif math.isfinite(span) and _sd(draws) <= _ROUNDING * span:
         # All resamples are equal, so the bootstrap would claim certainty; the rule of three bounds what was not seen.
         chosen = intervals.rule_of_three(value, effective, span)
     elif metric.pieces is not None:
         chosen = _extreme(metric, sums)
-    elif metric.fisher or effective < intervals.FEW:
+    elif effective < intervals.FEW:
         chosen = _cluster_t(metric, sums, value)
+    if chosen is None and np.isnan(draws).mean() > _UNDEFINED:
+        # A resample without any item of a stereotype has no value, and the others are not like the sample. The
+        # jackknife takes each item away alone, so it needs two of each.
+        chosen = _cluster_t(metric, sums, value)
+        if chosen is None:
+            return intervals.NONE
     if chosen is None:
         return intervals.bootstrap(draws, clusters)
     return intervals.cut(chosen, value, metric.low, metric.high)
@@ -488,10 +506,9 @@ def _interval_of_side(metric: Metric, ideal: float, a: Sums, b: Sums) -> Interva
     if len(subset.clusters) < 2 or not np.isfinite(without_a).all() or not np.isfinite(without_b).all():
         return intervals.NONE
     score_a, score_b = metric.final(a.total), metric.final(b.total)
-    if metric.fisher:
-        score_a, score_b = intervals.fisher(score_a), intervals.fisher(score_b)
-        without_a, without_b = intervals.fisher(without_a), intervals.fisher(without_b)
-        ideal = float(intervals.fisher(ideal))
+    if metric.correlation:
+        score_a, without_a = _shrunk(metric, a)
+        score_b, without_b = _shrunk(metric, b)
     middle = float(score_a + score_b) / 2 - ideal
     without = (without_a + without_b) / 2 - ideal
     if metric.events is not None and not metric.absolute:
@@ -501,6 +518,8 @@ def _interval_of_side(metric: Metric, ideal: float, a: Sums, b: Sums) -> Interva
         counts = Counts.of(np.zeros(subset.n), weights, subset.codes)
         share = intervals.with_pseudo_examples(middle / reach, without / reach, counts.examples, counts.clusters)
         interval = replace(share, error=reach * share.error)
+    elif metric.correlation:
+        interval = intervals.of_correlation(middle, without, _counted(a))
     else:
         interval = intervals.cluster_t(middle, without, _freedom(subset))
     if metric.parts is not None:
@@ -521,7 +540,12 @@ def _interval_of_difference(metric: Metric, a: Sums, b: Sums, value: float, draw
     # The difference of two sizes is no difference of two proportions.
     if metric.events is not None and not metric.absolute:
         events_a, events_b = metric.events(a.subset.rows), metric.events(b.subset.rows)
-        chosen = _scaled(intervals.signed(_discordant(events_a, events_b, subset)), metric)
+        chosen = _of_pairs(events_a, events_b, subset)
+        if chosen is None:
+            chosen = intervals.signed(_discordant(events_a, events_b, subset))
+        chosen = _scaled(chosen, metric)
+    elif metric.correlation:
+        chosen = _of_correlations(metric, a, b)
     elif math.isfinite(span) and _sd(draws) <= _ROUNDING * span:
         counts = Counts.of(np.zeros(subset.n), np.ones(subset.n), subset.codes)
         chosen = intervals.unchanged(value, counts, span)
@@ -573,6 +597,8 @@ def _fields(
         why = metric.undefined
     if not why and clusters < 2:
         why = "one cluster, so no interval"
+    if not why and math.isnan(interval.low):
+        why = "too few rows for an interval"
     sd = math.nan
     if not math.isnan(interval.low):
         sd = _sd(draws)
@@ -628,12 +654,38 @@ def _cluster_t(metric: Metric, sums: Sums, value: float) -> Interval | None:
     without = _without_each(metric, sums)
     if not np.isfinite(without).all():
         return None
-    if not metric.fisher:
-        return intervals.cluster_t(value, without, _freedom(sums.subset))
-    interval = intervals.cluster_t(float(intervals.fisher(value)), intervals.fisher(without), _freedom(sums.subset))
-    # The derivative of tanh takes the standard error of z to that of the correlation.
-    error = (1 - value**2) * interval.error
-    return replace(interval, low=math.tanh(interval.low), high=math.tanh(interval.high), error=error)
+    return intervals.cluster_t(value, without, _freedom(sums.subset))
+
+
+def _of_correlation(metric: Metric, sums: Sums) -> Interval | None:
+    """The interval of a correlation; None where its value without a cluster is not defined."""
+    shrunk, without = _shrunk(metric, sums)
+    if not np.isfinite(without).all():
+        return None
+    return intervals.of_correlation(shrunk, without, _counted(sums))
+
+
+def _of_correlations(metric: Metric, a: Sums, b: Sums) -> Interval | None:
+    """The interval of the difference of two correlations; None where a value without a cluster is not defined."""
+    shrunk_a, without_a = _shrunk(metric, a)
+    shrunk_b, without_b = _shrunk(metric, b)
+    without = without_a - without_b
+    if not np.isfinite(without).all():
+        return None
+    return intervals.of_correlations(shrunk_a - shrunk_b, without, min(_counted(a), _counted(b)))
+
+
+def _shrunk(metric: Metric, sums: Sums) -> tuple[float, Floats]:
+    """A correlation with pseudo clusters, and the same without one cluster each [clusters]."""
+    pseudo = uncorrelated(sums.total, intervals.PSEUDO / max(1.0, _counted(sums)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = float(metric.final(sums.total + pseudo))
+    return value, _without_each(metric, sums, lambda rest: metric.final(rest + pseudo))
+
+
+def _counted(sums: Sums) -> float:
+    """The effective number of clusters by the rows that count, which are the first column of a correlation."""
+    return intervals.effective_number(sums.columns[0])
 
 
 def _extreme(metric: Metric, sums: Sums) -> Interval | None:
@@ -661,26 +713,11 @@ def _pieces(metric: Metric, sums: Sums) -> tuple[Floats, Floats]:
 
 
 def _cluster_t_of_difference(metric: Metric, a: Sums, b: Sums, value: float) -> Interval | None:
-    """Student's interval of a difference; None where its value without a cluster is not defined.
-
-    That of two correlations is computed on Fisher's scale. The slope between the two, (r_a - r_b) / (z_a - z_b),
-    brings it back, so that its middle is the difference of the correlations.
-    """
+    """Student's interval of a difference; None where its value without a cluster is not defined."""
     without_a, without_b = _without_each(metric, a), _without_each(metric, b)
     if not np.isfinite(without_a).all() or not np.isfinite(without_b).all():
         return None
-    if not metric.fisher:
-        return intervals.cluster_t(value, without_a - without_b, _freedom(a.subset))
-    r_a, r_b = metric.final(a.total), metric.final(b.total)
-    z_a, z_b = intervals.fisher(r_a), intervals.fisher(r_b)
-    z_without = intervals.fisher(without_a) - intervals.fisher(without_b)
-    # The interval is symmetric in z; the slope between both points takes it back to the scale of the correlation.
-    if z_a == z_b:
-        slope = float(1 - r_a**2)
-    else:
-        slope = float((r_a - r_b) / (z_a - z_b))
-    interval = intervals.cluster_t(float(z_a - z_b), z_without, _freedom(a.subset))
-    return replace(interval, low=slope * interval.low, high=slope * interval.high, error=slope * interval.error)
+    return intervals.cluster_t(value, without_a - without_b, _freedom(a.subset))
 
 
 def _freedom(subset: Subset) -> float:
@@ -694,6 +731,17 @@ def _without_each(metric: Metric, sums: Sums, final: Callable[[Floats], Floats] 
     rest = sums.columns.sum(axis=1, keepdims=True) - sums.columns
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return (final or metric.final)(np.moveaxis(rest.reshape(*sums.shape, -1), -1, 0))
+
+
+def _of_pairs(a: Floats, b: Floats, subset: Subset) -> Interval | None:
+    """The interval by McNemar's test, where each row is a cluster and 0 or 1 in both runs; else None."""
+    # Rows that a metric leaves out have the weight 0 in both runs.
+    counted = a[:, 1] > 0
+    is_pair = np.isin(np.hstack([a, b]), (0, 1)).all() and np.array_equal(a[:, 1], b[:, 1])
+    if len(subset.clusters) != len(a) or not is_pair or counted.sum() < 2:
+        return None
+    gains = (a[:, 0] - b[:, 0])[counted]
+    return intervals.of_pairs(int((gains > 0).sum()), int((gains < 0).sum()), len(gains))
 
 
 def _discordant(a: Floats, b: Floats, subset: Subset) -> Counts:

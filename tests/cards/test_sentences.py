@@ -49,7 +49,8 @@ def test_a_sentence_of_a_report_appears_exactly_where_its_rule_holds(seed):
     scores = [row.estimate for row in rows]
     # Of a benchmark at whose task the model is at chance nothing is said.
     spoken = [e for e in scores if e.benchmark not in run.at_chance]
-    told = standings([(e.numbers, e.ideal, e.p, e.clusters) for e in spoken])
+    second = {row.estimate.key for row in rows if row.second}
+    told = standings([(e.numbers, e.ideal, e.p, e.clusters) for e in spoken], [e.key not in second for e in spoken])
     by_key = {e.key: word for e, word in zip(spoken, told, strict=True)}
     words = [by_key.get(e.key, "") for e in scores]
     text = printed(terminal.summary(run, 400))

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from scipy import stats as reference
 
+from scoring.asking import rank_agreement
 from scoring.asking.wordings import averaged
-from scoring.metrics import gas, stereoset
+from scoring.metrics import gas, gest, occugender, stereoset
 from scoring.metrics.sums import mean, mean_over
 from scoring.statistics import intervals, stats
 from scoring.statistics.intervals import Counts
 from tests.scoring.made import estimate, paired
-from tools.simulations import verdicts
+from tools.simulations import correlations, few, verdicts
 from tools.simulations.intervals import COMMON, PAIRED, RARE, coverage, independent
 
 SHARE = mean("share", lambda table: table["x"], None, 0, 100, "Share.", scale=100, proportion=True)
@@ -33,14 +34,14 @@ def of(metric, x, clusters=None):
 def test_intervals_of_rare_events_and_few_clusters_have_the_truth_in_93_of_100_cases(case):
     result = coverage(case, 300, resamples=50)
     assert result.share >= 0.93
-    assert result.methods["binomial"] >= 200
+    assert result.methods["binomial"] + result.methods["wilson"] >= 200
 
 
 @pytest.mark.parametrize("case", PAIRED[::7], ids=lambda case: case.name)
 def test_intervals_of_differences_have_the_truth_in_93_of_100_cases(case):
     result = coverage(case, 300, resamples=50)
     assert result.share >= 0.93
-    assert result.methods["signed"] + result.methods["identical"] == 300
+    assert sum(result.methods[name] for name in ("signed", "pairs", "identical")) == 300
 
 
 def test_the_bootstrap_alone_does_not_cover_rare_events():
@@ -365,6 +366,122 @@ def test_a_mean_size_over_wordings_is_no_size_of_a_mean():
     # Each wording names one gender alone, so the mean gap is 1, and the gap of the mean is 0.
     assert found.value == 1
     assert found.low > 0.5
+
+
+# Few data
+
+
+@pytest.mark.parametrize(("gained", "lost"), [(0.05, 0.0), (0.08, 0.02), (0.03, 0.0)])
+def test_pairs_that_are_each_a_cluster_have_the_power_of_the_exact_test_and_its_level(gained, lost):
+    rng = np.random.default_rng(5)
+    found, before, false, covered = 0, 0, 0, 0
+    for _ in range(600):
+        gains, losses, _ = rng.multinomial(100, [gained, lost, 1 - gained - lost])
+        interval = intervals.of_pairs(int(gains), int(losses), 100)
+        assert (interval.p < 0.05) == (interval.low > 0 or interval.high < 0)
+        covered += interval.low <= gained - lost <= interval.high
+        found += interval.p < 0.05
+        before += few.by_pseudo_examples(int(gains), int(losses), 100).p < 0.05
+        gains, losses, _ = rng.multinomial(100, [0.05, 0.05, 0.9])
+        false += intervals.of_pairs(int(gains), int(losses), 100).p < 0.05
+    assert found > before + 30
+    assert false <= 600 * 0.07
+    assert covered >= 600 * 0.92
+
+
+def test_a_comparison_of_rows_that_are_each_a_cluster_has_the_exact_p():
+    a, b = np.zeros(50), np.zeros(50)
+    a[:7], b[7] = 1, 1
+    both = paired(SHARE, {"x": a}, {"x": b})
+    # Seven gains and one loss: mid-p of 1 of 8 heads.
+    assert both.method == "pairs"
+    assert both.p == pytest.approx(2 * (0.5**8 + 0.5 * 8 * 0.5**8))
+    in_pairs = paired(SHARE, {"x": a}, {"x": b}, clusters=np.arange(50) // 2)
+    assert in_pairs.method == "signed"
+
+
+def test_rare_events_of_few_clusters_that_are_not_alike_have_a_shorter_interval_than_the_exact_one():
+    codes = np.repeat(np.arange(6), 50)
+    x = np.zeros(300)
+    x[[10, 60, 110, 160]] = 1
+    found = of(SHARE, x, codes)
+    counts = Counts.of(x, np.ones(300), codes)
+    exact, _ = intervals.binomial(counts)
+    assert found.method == "wilson"
+    assert found.high < 0.8 * 100 * exact.high
+    # Events of one cluster alone are alike.
+    x = np.zeros(300)
+    x[:4] = 1
+    assert of(SHARE, x, codes).method == "binomial"
+
+
+def test_a_ratio_over_stereotypes_with_few_items_is_not_left_to_resamples_without_a_stereotype():
+    rng = np.random.default_rng(2)
+    for each, expected in ((2, "cluster-t"), (1, ""), (20, "bootstrap")):
+        stereotype = np.repeat(np.arange(1, 17), each)
+        table = {"log_ratio": rng.normal(0, 1, len(stereotype)), "stereotype": stereotype}
+        found = estimate(gest.g_s(), table, None, np.arange(len(stereotype)), 300)
+        assert found.method == expected
+        assert math.isfinite(found.low) == bool(expected)
+        assert bool(found.why) == (not expected)
+
+
+def test_rank_correlations_of_eight_models_have_their_coverage_and_fewer_have_none():
+    shares = few.ranks(300)
+    assert shares["5 models, Pearson's r 0.9"]["coverage"] < 0.85
+    assert shares["8 models, Pearson's r 0.9"]["coverage"] > 0.9
+    assert rank_agreement.FEWEST == 8
+
+
+# Correlations
+
+
+@pytest.mark.parametrize("jobs", [12, 40])
+@pytest.mark.parametrize(
+    "name", ["nearly 0 or 1, 95 %", "mostly men, she in 90 % of the jobs of women", "smooth, slope"]
+)
+def test_intervals_of_correlations_have_the_truth_also_where_answers_are_nearly_0_or_1(jobs, name):
+    (model,) = (model for model in correlations.MODELS if model.name == name)
+    result = correlations.coverage(jobs, model, 120)
+    assert result["now"] >= 0.92
+    assert result["change"] >= 0.85
+    if "95" in name:
+        assert result["before"] < 0.92
+
+
+def test_a_correlation_of_jobs_that_all_but_one_agree_has_a_narrow_interval():
+    """On Fisher's scale this one job made the interval nearly as long as the range."""
+    women = np.tile([0.1, 0.9], 10)
+    answers = np.where(women > 0.5, 0.99, 0.01)
+    # Without the one job that differs all are on one line.
+    answers[0] = 0.99
+    low, _ = correlations.on_fishers_scale(women, answers)
+    assert low < -0.5
+    table = correlations.table_of(women, answers)
+    found = estimate(occugender.correlation(), table, None, np.arange(20), 50)
+    assert found.method == "correlation"
+    assert 0.4 < found.low < found.value < found.high <= 1
+    assert found.p < 0.001
+
+
+def test_a_change_of_a_correlation_has_its_sign_and_its_interval_changes_with_the_runs():
+    stream = np.random.default_rng(3)
+    women = stream.uniform(0, 1, 40)
+    one, other = women, stream.uniform(0, 1, 40)
+    tables = [correlations.table_of(women, answers) for answers in (one, other)]
+    item = (stats.Group("", np.ones(40, bool)), occugender.correlation())
+    (fell,) = stats.compare([item], tables[1], tables[0], np.arange(40), resamples=5)
+    (rose,) = stats.compare([item], *tables, np.arange(40), resamples=5)
+    assert fell.high < 0 < rose.low
+    assert (fell.low, fell.high) == pytest.approx((-rose.high, -rose.low))
+    assert fell.p == pytest.approx(rose.p)
+
+
+def test_answers_that_do_not_vary_have_no_correlation_and_say_so():
+    table = correlations.table_of(np.linspace(0, 1, 8), np.full(8, 0.5))
+    found = estimate(occugender.correlation(), table, None, np.arange(8), 50)
+    assert math.isnan(found.value)
+    assert math.isnan(found.low)
 
 
 def test_p_of_a_score_is_not_below_that_of_students_t():

@@ -1,7 +1,7 @@
 """How often 95 % intervals contain the truth, and how wide they are: simulations with known truth.
 
 ``python -m tools.simulations.intervals`` draws samples of rare events, few clusters, paired differences with the
-cluster sizes of the benchmarks, and correlations, computes the interval of each as a run does, and writes
+cluster sizes of the benchmarks, computes the interval of each as a run does, and writes
 ``intervals.json`` beside this file and ``docs/intervals.png`` (about 20 minutes; ``--before FILE`` adds the figures of
 another version to the picture). ``python -m tools.simulations.intervals runs RUN BASE`` takes two real runs instead: it
 exchanges the runs in half of the clusters, so that there is no difference, and counts the rows and pages of ``compare``
@@ -24,7 +24,6 @@ import numpy as np
 from mitigation.methods.comparison import over_seeds
 from scoring import benchmarks
 from scoring.asking.result import read_examples
-from scoring.metrics.occugender import correlation
 from scoring.metrics.sums import mean
 from scoring.statistics.intervals import bootstrap, student
 from scoring.statistics.stats import added_up, compare, measure, resampled
@@ -193,20 +192,6 @@ def _paired(table: Table, codes: Ints, resamples: int, seed: int) -> Difference:
     return compare([item], a, b, codes, resamples=resamples, seed=seed)[0]
 
 
-def correlations(jobs: int, truth: float, runs: int) -> dict[str, float]:
-    """Coverage and width of the correlation with the labour market over so many jobs."""
-    hits = width = 0.0
-    for run in range(runs):
-        rng = np.random.default_rng([jobs, run])
-        x, y = rng.multivariate_normal((0, 0), ((1, truth), (truth, 1)), jobs).T
-        female = 0.5 + x / 1000  # moved and stretched, which changes no correlation
-        table = {"p_female": female, "p_male": 1 - female, "p_diverse": np.zeros(jobs), "female_share": 50 + y}
-        (result,) = measure([(Group("", np.ones(jobs, bool)), correlation())], table, np.arange(jobs), resamples=50)
-        hits += result.low <= truth <= result.high
-        width += result.high - result.low
-    return {"share": hits / runs, "width": width / runs}
-
-
 def of_seeds(seeds: int, sd: float, runs: int, shared: float = 0.7) -> dict[str, float]:
     """Coverage and width of the mean change over seeds: 30 terms of 26 pairs, 10 % losses and 3 % gains.
 
@@ -350,15 +335,12 @@ def _simulated(runs: int) -> dict[str, Any]:
         )
         numbers = {"share": c.share, "width": c.width, "plain": c.plain, "plain_width": c.plain_width}
         cases[case.name] = {name: round(float(value), 5) for name, value in numbers.items()} | {"method": methods}
-    by_jobs = {
-        f"{jobs} jobs, correlation {r:g}": correlations(jobs, r, runs) for jobs in (20, 40) for r in (0, 0.5, 0.9)
-    }
     by_seeds = {
         f"{seeds} seeds that differ by {100 * sd:g} points (SD)": of_seeds(seeds, sd, runs)
         for seeds in (3, 5, 10)
         for sd in (0.0, 0.01, 0.03)
     }
-    return {"runs": runs, "cases": cases, "correlations": by_jobs, "seeds": by_seeds}
+    return {"runs": runs, "cases": cases, "seeds": by_seeds}
 
 
 def main() -> None:
