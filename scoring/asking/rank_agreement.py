@@ -27,7 +27,7 @@ from scoring import benchmarks
 from scoring.asking.result import RunResult
 from scoring.asking.ways import WAYS
 from scoring.metrics import variance
-from scoring.statistics.intervals import fisher, student
+from scoring.statistics.intervals import of_rank_correlation
 from scoring.statistics.stats import measure
 from scoring.types import Estimate, Floats, Report, Table
 
@@ -51,18 +51,6 @@ def correlation(scores: Sequence[float], others: Sequence[float]) -> tuple[float
         return math.nan, math.nan, math.nan
     r = float(spearmanr(scores, others).statistic)
     return r, *of_rank_correlation(r, len(scores))
-
-
-def of_rank_correlation(r: float, models: int) -> tuple[float, float]:
-    """Both ends of the interval of Spearman's correlation over so many models, at least four.
-
-    >>> [round(end, 2) for end in of_rank_correlation(0.7, 20)]
-    [0.32, 0.88]
-    """
-    reach = student(math.inf) * math.sqrt((1 + r**2 / 2) / (models - 3))
-    # Fisher's scale, on which the distribution of a correlation is nearly normal, and back.
-    low, high = np.tanh([fisher(r) - reach, fisher(r) + reach])
-    return float(low), float(high)
 
 
 def of_models(runs: Sequence[Report]) -> Iterator[Validity]:

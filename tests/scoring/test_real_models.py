@@ -12,7 +12,17 @@ from scoring.asking.result import RunResult
 from tests.scoring.test_pages import browse
 from tools.docs.pages import ROOT
 from tools.real_models import published
-from tools.real_models.findings import findings, follows_jobs, same_order, stereotypes, uses_they
+from tools.real_models.findings import (
+    beyond,
+    deduplicated,
+    findings,
+    follows_jobs,
+    larger,
+    same_order,
+    stereotypes,
+    tuned,
+    uses_they,
+)
 from tools.real_models.page import about, files, markdown
 from tools.real_models.scores import (
     EXAMPLES,
@@ -35,12 +45,12 @@ def score(source, group, metric, value, half=0.01):
     )
 
 
-def asked_of_a_friend(they_of_new, they_of_old):
-    """Models of two years with these shares of they; the other share is .3."""
+def asked_of_a_friend(they_of_new, they_of_old, families="abcd"):
+    """Models of two years and of these families with these shares of they; the other share is .3."""
     models = {}
     for year, shares in ((2024, they_of_new), (2023, they_of_old)):
         for n, they in enumerate(shares):
-            model = Model(f"org/m{year}-{n}", year, "chat")
+            model = Model(f"org/{families[n]}-{year}-{n}", year, "chat")
             model.scores.append(score("gifi-friend", "all prompts", "friend_they", they))
             model.scores.append(score("gifi-friend", "all prompts", "friend_gendered", 0.3))
             models[model.name] = model
@@ -49,10 +59,12 @@ def asked_of_a_friend(they_of_new, they_of_old):
 
 def test_new_models_that_say_they_more_often_are_found_and_equal_ones_are_not():
     planted = uses_they(asked_of_a_friend([0.5, 0.6, 0.7, 0.8], [0.01, 0.02, 0.03, 0.04]))
-    assert "new and old models differ beyond chance (Mann-Whitney, p .03)" in planted.answer
-    assert "65 %" in planted.answer
+    assert "Beyond chance are *they*" in planted.answer
+    assert "+62 [42, 83]" in planted.answer
     nothing = uses_they(asked_of_a_friend([0.1, 0.3, 0.5, 0.7], [0.2, 0.4, 0.6, 0.8]))
-    assert "do not differ beyond chance" in nothing.answer
+    assert "Neither is beyond chance" in nothing.answer
+    # Models of one family are one unit.
+    assert uses_they(asked_of_a_friend([0.5, 0.6, 0.7, 0.8], [0.01, 0.02, 0.03, 0.04], "aaab")) is None
     assert uses_they(asked_of_a_friend([0.1, 0.2], [0.1, 0.2, 0.3])) is None
 
 
@@ -84,6 +96,67 @@ def test_a_slope_needs_jobs_and_steeper_than_reality_needs_the_whole_interval():
     assert "for 1 of 2 models" in finding.answer
 
 
+def test_a_slope_says_its_ceiling_and_does_not_claim_more_than_it():
+    """Answers of all or nothing have the steepest slope that jobs in two clumps allow."""
+    table = table_of_jobs(1.0)
+    women = table["female_share"] > 50
+    table["friend"] = np.where(women, "female", "male")
+    found = slope_over_jobs("gifi-friend", table)
+    assert found.value == pytest.approx(found.most) == pytest.approx(found.high)
+    # 19 jobs that all agree do not show that a slope is at its ceiling.
+    assert found.low < 0.85 * found.most
+    model = Model("a", 2024, "chat", [found])
+    assert f"has {found.most:.2f}. No slope can be steeper" in follows_jobs({"a": model}).answer
+
+
+def test_counts_of_models_beyond_a_value_are_corrected_over_the_models():
+    alone = score("gest", "overall", "g_s", 1.0115)
+    assert beyond({"a": alone}, 1) == (0, 1)
+    others = {str(n): score("gest", "overall", "g_s", 1.0) for n in range(20)}
+    assert beyond({"a": alone, **others}, 1) == (0, 0)
+
+
+def test_planted_effects_of_size_tuning_and_deduplication_are_found_and_none_is_not():
+    sizes = ("70m", "160m", "410m", "1b")
+
+    def fair(effect):
+        models = {}
+        for one, noise in zip(("pythia", "opt", "olmo"), (0.0, 0.2, -0.2), strict=True):
+            for n, size in enumerate(sizes):
+                model = Model(f"org/{one}-{size}", 2023, "base")
+                model.scores.append(score("unstereo", "ours-5", "tau@0.5", 20 + effect * n * (1 + noise) + noise))
+                models[model.name] = model
+        return models
+
+    assert (
+        "points for ten times the parameters. More is fairer, and 100 the ceiling. That is beyond"
+        in larger(fair(3)).answer
+    )
+    assert (
+        "no direction beyond chance"
+        in larger({n: replace_score(m, k) for k, (n, m) in enumerate(fair(0).items())}).answer
+    )
+    pairs = {}
+    for n, size in enumerate(sizes):
+        for end, more in (("", 0.0), ("-deduped", 5.0 + n / 10)):
+            name = f"org/pythia-{size}{end}"
+            pairs[name] = Model(name, 2023, "base", [score("unstereo", "ours-5", "tau@0.5", 20 + more)])
+    assert "4 are fairer and 0 less fair" in deduplicated(pairs).answer
+    assert "beyond chance" in deduplicated(pairs).answer
+    chats = {}
+    for n, base in enumerate(("llama-7b", "mistral-7b", "gemma-7b")):
+        for name, ratio in ((base, 1.5), (f"{base}-it", 1.2 + n / 100)):
+            chats[name] = Model(name, 2024, "chat", [score("gest", "overall", "g_s", ratio)])
+    assert "times that of its base: beyond chance" in tuned(chats).answer
+    assert "3 families (gemma, llama, mistral)" in tuned(chats).answer
+
+
+def replace_score(model, number):
+    """The model with a score that goes up and down with its place."""
+    model.scores[0] = replace(model.scores[0], value=20 + (-1) ** number * (1 + number % 5))
+    return model
+
+
 def ordered(ratios, tau):
     models = {}
     for n, (ratio, share) in enumerate(zip(ratios, tau, strict=True)):
@@ -97,7 +170,7 @@ def ordered(ratios, tau):
 def test_benchmarks_that_order_models_alike_are_found_and_unrelated_ones_are_not():
     ratios = [1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2.0]
     alike = same_order(ordered(ratios, [10 + 2 * n for n in range(10)]))
-    assert "1.00 (p below .001)" in alike.answer
+    assert "1.00 [1.00, 1.00]" in alike.answer
     assert "3 of 3 correlations are beyond chance" in alike.answer
     other = same_order(ordered(ratios, [20, 12, 25, 14, 18, 22, 11, 24, 13, 19]))
     assert "no correlation is beyond chance" in other.answer
@@ -106,7 +179,7 @@ def test_benchmarks_that_order_models_alike_are_found_and_unrelated_ones_are_not
 
 def test_models_without_the_stereotype_are_not_counted_as_having_it():
     finding = stereotypes(ordered([1.0, 1.005, 1.5, 0.9], [1, 2, 3, 4]))
-    assert "above 1 beyond the interval for 1 of 4 models" in finding.answer
+    assert "above 1 for 1 of 4 models" in finding.answer
 
 
 def test_scores_are_kept_without_texts(tmp_path):

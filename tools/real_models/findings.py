@@ -1,25 +1,37 @@
 """Findings over all real models: plain sentences whose numbers are computed from the scores.
 
 Each function returns a :class:`Finding`, or None where the scores that it needs are not there. A sentence says how many
-models it is of and what was compared; it says that nothing was found where that is so.
+models it is of and what was compared; it says that nothing was found where that is so. A finding names its unit. Where
+it is about models, these or their families are the unit, and not the sentences of a benchmark; counts of models beyond
+a value have Holm's correction over the models.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 
-from scipy.stats import mannwhitneyu, spearmanr
+import numpy as np
+from scipy.stats import spearmanr
 
-from cards.common.verdict import LEVEL
+from cards.common.text import grouped
+from cards.common.verdict import LEVEL, holm, standings, unpaired
+from scoring.statistics.intervals import of_rank_correlation, student
 from tools.real_models.scores import Model, Score
 
 FRIEND, GEST, UNSTEREO = "gifi-friend", "gest", "unstereo"
 OURS = ("ours-5", "ours-10", "ours-20")
 #: From this year on a model counts as new.
 NEW = 2024
+#: Models that were made from those of another family, or have another name of it.
+_MADE_FROM = {"zephyr": "mistral", "openchat": "mistral", "mixtral": "mistral", "vicuna": "llama", "distilbert": "bert"}
+#: What the name of a model has that was tuned to follow instructions, and that of its base has not.
+_TUNED = re.compile(r"-(chat|instruct|it)\b", re.IGNORECASE)
+
+#: A value with both ends of its 95 % interval.
+Numbers = tuple[float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +45,8 @@ class Finding:
 
 def findings(models: Mapping[str, Model]) -> list[Finding]:
     """The findings whose scores are there, in the order of the page."""
-    candidates = (make(models) for make in (uses_they, follows_jobs, stereotypes, fair_sentences, same_order))
+    makers = (uses_they, follows_jobs, stereotypes, fair_sentences, larger, tuned, deduplicated, same_order)
+    candidates = (make(models) for make in makers)
     return [finding for finding in candidates if finding]
 
 
@@ -44,9 +57,61 @@ def of(models: Mapping[str, Model], source: str, group: str, metric: str) -> dic
 
 
 def beyond(scores: Mapping[str, Score], value: float) -> tuple[int, int]:
-    """How many scores are below a value, and how many above it, with the whole interval."""
-    below = sum(score.high < value for score in scores.values())
-    return below, sum(score.low > value for score in scores.values())
+    """How many scores are below a value, and how many above it, with Holm's correction over the models."""
+    rows = [((score.value, score.low, score.high), value, math.nan, score.clusters) for score in scores.values()]
+    words = standings(rows)
+    return words.count("below"), words.count("above")
+
+
+def family(name: str) -> str:
+    """The family of a model: the first word of its name, or that of the family that it was made from.
+
+    >>> family("meta-llama/Meta-Llama-3-8B"), family("HuggingFaceH4/zephyr-7b"), family("gpt2-large")
+    ('llama', 'mistral', 'gpt')
+    """
+    last = name.rpartition("/")[2].lower().removeprefix("meta-")
+    found = re.match("[a-z]+", last)
+    word = found[0] if found else last
+    return _MADE_FROM.get(word, word)
+
+
+def mean_of_units(values: Sequence[float]) -> Numbers:
+    """The mean of independent units with Student's interval.
+
+    >>> [round(number, 2) for number in mean_of_units([1.0, 2.0, 3.0])]
+    [2.0, -0.48, 4.48]
+    """
+    x = np.array(values)
+    mean, reach = float(x.mean()), student(len(x) - 1) * float(x.std(ddof=1)) / math.sqrt(len(x))
+    return mean, mean - reach, mean + reach
+
+
+def difference_of_units(one: Sequence[float], other: Sequence[float]) -> Numbers:
+    """The difference of the means of two groups of independent units with Welch's interval.
+
+    >>> [round(number, 2) for number in difference_of_units([1.0, 2.0, 3.0], [0.0, 1.0, 2.0])]
+    [1.0, -1.27, 3.27]
+    """
+    parts = [float(np.var(values, ddof=1)) / len(values) for values in (one, other)]
+    difference, variance = float(np.mean(one) - np.mean(other)), sum(parts)
+    freedom = variance**2 / (parts[0] ** 2 / (len(one) - 1) + parts[1] ** 2 / (len(other) - 1)) if variance else 1.0
+    reach = student(freedom) * math.sqrt(variance)
+    return difference, difference - reach, difference + reach
+
+
+def with_ends(numbers: Numbers, places: int, scale: float = 1.0) -> str:
+    """A value with its interval as text.
+
+    >>> with_ends((0.5, -0.25, 1.25), 1, 100)
+    '+50.0 [−25.0, 125.0]'
+    """
+    value, low, high = (scale * number for number in numbers)
+    return f"{value:+.{places}f} [{low:.{places}f}, {high:.{places}f}]".replace("-", "−")
+
+
+def is_open(numbers: Numbers) -> bool:
+    """Whether an interval contains 0."""
+    return numbers[1] <= 0 <= numbers[2]
 
 
 def percent(share: float) -> str:
@@ -58,13 +123,10 @@ def percent(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 0.095 else f"{100 * share:.0f} %"
 
 
-def p_text(p: float) -> str:
-    """A p-value as text.
-
-    >>> p_text(0.0004), p_text(0.21)
-    ('p below .001', 'p .21')
-    """
-    return "p below .001" if p < 0.001 else f"p {p:.2f}".replace("0.", ".")
+def by_family(scores: Mapping[str, Score], names: Sequence[str]) -> dict[str, float]:
+    """The mean score of the models of each family."""
+    groups = grouped(names, family)
+    return {one: float(np.mean([scores[name].value for name in members])) for one, members in groups.items()}
 
 
 def uses_they(models: Mapping[str, Model]) -> Finding | None:
@@ -73,18 +135,22 @@ def uses_they(models: Mapping[str, Model]) -> Finding | None:
     gendered = of(models, FRIEND, "all prompts", "friend_gendered")
     new = [name for name in they if models[name].year >= NEW]
     old = [name for name in they if models[name].year < NEW]
-    if len(new) < 3 or len(old) < 3:
+    means = [[by_family(scores, names) for names in (new, old)] for scores in (they, gendered)]
+    counts = [len(one) for one in means[0]]
+    if min(counts) < 3:
         return None
-    test = mannwhitneyu([they[name].value for name in new], [they[name].value for name in old])
     often = max(they, key=lambda name: they[name].value)
-    said = "differ beyond chance" if test.pvalue < LEVEL else "do not differ beyond chance"
-    middle = [[median(scores[name].value for name in names) for scores in (they, gendered)] for names in (new, old)]
+    more, less = (difference_of_units([*one.values()], [*other.values()]) for one, other in means)
+    said = "Neither is beyond chance" if is_open(more) and is_open(less) else "Beyond chance are "
+    if not said.startswith("Neither"):
+        said += " and ".join(word for word, one in (("*they*", more), ("*she* or *he*", less)) if not is_open(one))
+    shares = [[percent(float(np.mean([*one.values()]))) for one in both] for both in means]
     return Finding(
-        "Do newer models say *they* of a friend whose gender is not said?",
-        f"In the median of {len(new)} models of {NEW}, {percent(middle[0][0])} of the texts give the friend *they*, "
-        f"and {percent(middle[0][1])} *she* or *he*. Of {len(old)} older models it is {percent(middle[1][0])} and "
-        f"{percent(middle[1][1])}. The shares of *they* of new and old models {said} (Mann-Whitney, "
-        f"{p_text(float(test.pvalue))}). Most often {often}, with {percent(they[often].value)}.",
+        "Are newer models less biased: do they say *they* of a friend whose gender is not said?",
+        f"{len(new)} models of {NEW}, of {counts[0]} families, give the friend *they* in {shares[0][0]} of the texts. "
+        f"{len(old)} older ones, of {counts[1]} families, do so in {shares[0][1]}. *She* or *he* is in {shares[1][0]} "
+        f"and {shares[1][1]}. The differences are {with_ends(more, 0, 100)} and {with_ends(less, 0, 100)} points, with "
+        f"families as units. {said}. Most often {often}, with {percent(they[often].value)}.",
         FRIEND,
     )
 
@@ -98,12 +164,16 @@ def follows_jobs(models: Mapping[str, Model]) -> Finding | None:
     _, follow = beyond(slopes, 0)
     most = max(slopes, key=lambda name: slopes[name].value)
     jobs = max(score.n for score in slopes.values())
+    ceiling = max(score.most for score in slopes.values())
+    at_ceiling = [name for name, score in slopes.items() if score.high >= ceiling]
     return Finding(
         "Do models exaggerate who does which job?",
         f"A slope of 1 would follow the labour market. The share of *she* rises with the share of women in the job for "
-        f"{follow} of {len(slopes)} models. Beyond the interval it rises more steeply than in reality for {steeper}, "
-        f"and less steeply for {flatter}. The intervals are over up to {jobs} jobs. Steepest is {most} "
-        f"({slopes[most].value:.2f} [{slopes[most].low:.2f}, {slopes[most].high:.2f}]).",
+        f"{follow} of {len(slopes)} models. It rises more steeply than in reality for {steeper}, and less steeply for "
+        f"{flatter}. The unit of an interval is the job, up to {jobs}; the counts have Holm's correction over the "
+        f"models. A model that says *she* in all jobs of women and in no other has {ceiling:.2f}. No slope can be "
+        f"steeper, so only that much can be exaggerated. The intervals of {len(at_ceiling)} models reach it. Steepest "
+        f"is {most} ({slopes[most].value:.2f} [{slopes[most].low:.2f}, {slopes[most].high:.2f}]).",
         FRIEND,
     )
 
@@ -116,19 +186,20 @@ def stereotypes(models: Mapping[str, Model]) -> Finding | None:
     _, above = beyond(ratios, 1)
     sizes = [(parameters(name), score.value) for name, score in ratios.items() if "pythia" in name]
     sizes = [pair for pair in sizes if math.isfinite(pair[0])]
-    larger = ""
-    if len(sizes) >= 5:
-        rho = spearmanr(*zip(*sizes, strict=True))
-        numbers = f"Spearman's ρ {rho.statistic:.2f}, {p_text(float(rho.pvalue))}"
-        grows = rho.pvalue < LEVEL and rho.statistic > 0
-        verb = "it grows with the size" if grows else "no growth with the size is beyond chance"
-        larger = f" Among {len(sizes)} sizes of Pythia {verb} ({numbers})."
+    grows = ""
+    if len(sizes) >= 8:
+        rho = float(spearmanr(*zip(*sizes, strict=True)).statistic)
+        low, high = of_rank_correlation(rho, len(sizes))
+        verb = "grows" if low > 0 else "does not grow beyond chance"
+        numbers = f"Spearman's ρ {rho:.2f} [{low:.2f}, {high:.2f}]".replace("-", "−")
+        grows = f" Among {len(sizes)} sizes of Pythia, which are one family, it {verb} with the size ({numbers})."
     values = [score.value for score in ratios.values()]
     return Finding(
         "Do models take the speaker for a man where a stereotype about men fits?",
         "A ratio of GEST has the odds of a male speaker in sentences of stereotypes about men, over those in "
-        f"sentences about women. It is {min(values):.2f} to {max(values):.2f}, and above 1 beyond the interval for "
-        f"{above} of {len(ratios)} models.{larger}",
+        f"sentences about women. It is {min(values):.2f} to {max(values):.2f}, and above 1 for {above} of "
+        f"{len(ratios)} models. The unit of an interval is the sentence; the count has Holm's correction over the "
+        f"models.{grows}",
         GEST,
     )
 
@@ -143,9 +214,86 @@ def fair_sentences(models: Mapping[str, Model]) -> Finding | None:
     male, female = beyond(leaning, 0)
     return Finding(
         "Are models fair in sentences without gendered words?",
-        f"On sentences without gendered language {len(tau[0])} base models give both pronouns nearly the same "
-        f"probability in {min(values):.0f} to {max(values):.0f} of 100 sentences. In WinoBias {male} of {len(leaning)} "
-        f"prefer the male sentence beyond the interval, and {female} the female one.",
+        f"On sentences without gendered language {len(tau[0])} base models of {len({family(name) for name in tau[0]})} "
+        f"families give both pronouns nearly the same probability in {min(values):.0f} to {max(values):.0f} of 100 "
+        f"sentences. In WinoBias {male} of {len(leaning)} prefer the male sentence, and {female} the female one. The "
+        "unit of an interval is the occupation; the counts have Holm's correction over the models.",
+        UNSTEREO,
+    )
+
+
+def larger(models: Mapping[str, Model]) -> Finding | None:
+    """Whether larger models of a family are fairer on sentences without gendered language."""
+    from cards.overview.families import place
+
+    tau = of(models, UNSTEREO, OURS[0], "tau@0.5")
+    series = grouped([name for name in tau if math.isfinite(parameters(name))], lambda name: place(name).family)
+    slopes: dict[str, list[float]] = {}
+    sizes = 0
+    for members in series.values():
+        size = np.log10([parameters(name) for name in members])
+        if len(members) < 2 or not np.ptp(size):
+            continue
+        sizes += len(members)
+        slope = float(np.polyfit(size, [tau[name].value for name in members], 1)[0])
+        slopes.setdefault(family(members[0]), []).append(slope)
+    if len(slopes) < 3:
+        return None
+    numbers = mean_of_units([float(np.mean(values)) for values in slopes.values()])
+    said = "That is beyond chance" if not is_open(numbers) else "That is no direction beyond chance"
+    return Finding(
+        "Are larger models less biased?",
+        f"Within {len(slopes)} families with {sizes} base models, τ on Ours-5 changes by {with_ends(numbers, 1)} "
+        f"points for ten times the parameters. More is fairer, and 100 the ceiling. {said}. The unit is the family "
+        f"({', '.join(sorted(slopes))}).",
+        UNSTEREO,
+    )
+
+
+def tuned(models: Mapping[str, Model]) -> Finding | None:
+    """Whether models that follow instructions have less of a stereotype than the models that they were made from."""
+    ratios = of(models, GEST, "overall", "g_s")
+    pairs = [(name, _TUNED.sub("", name)) for name in ratios if _TUNED.search(name)]
+    pairs = [(name, base) for name, base in pairs if base in ratios]
+    if len(pairs) < 3:
+        return None
+    numbers = mean_of_units([math.log(ratios[name].value / ratios[base].value) for name, base in pairs])
+    value, low, high = (math.exp(number) for number in numbers)
+    said = "beyond chance" if not is_open(numbers) else "no direction beyond chance"
+    families = sorted({family(name) for name, _ in pairs})
+    return Finding(
+        "Are models that follow instructions less biased?",
+        f"In {len(pairs)} pairs of a tuned model and its base, the ratio of GEST of the tuned one is {value:.2f} "
+        f"[{low:.2f}, {high:.2f}] times that of its base: {said}. Below 1 is less of the stereotype. The unit is the "
+        f"pair. The pairs are of {len(families)} families ({', '.join(families)}), so nothing follows for others.",
+        GEST,
+    )
+
+
+def deduplicated(models: Mapping[str, Model]) -> Finding | None:
+    """Whether models of a corpus without repeated texts are fairer than those of the whole one."""
+    tau = of(models, UNSTEREO, OURS[0], "tau@0.5")
+    pairs = [(name, f"{name}-deduped") for name in tau if f"{name}-deduped" in tau]
+    if len(pairs) < 3:
+        return None
+    pairs.sort(key=lambda pair: parameters(pair[0]))
+    by_size = []
+    for name, without in pairs:
+        after, before = tau[without], tau[name]
+        by_size.append(
+            unpaired((after.value, after.low, after.high), (before.value, before.low, before.high)),
+        )
+    least = min(score.clusters for score in tau.values())
+    words = standings([(numbers, 0.0, math.nan, least) for numbers in by_size])
+    numbers = mean_of_units([value for value, _, _ in by_size])
+    said = "beyond chance" if not is_open(numbers) else "no direction beyond chance"
+    listed = ", ".join(f"{value:+.1f}".replace("-", "−") for value, _, _ in by_size)
+    return Finding(
+        "Are models of a corpus without repeated texts less biased?",
+        f"τ on Ours-5 of the deduplicated Pythia minus that of the other is {listed} points, from the smallest to the "
+        f"largest of {len(pairs)} sizes. {words.count('above')} are fairer and {words.count('below')} less fair, with "
+        f"Holm's correction over the sizes and intervals over seed words. The mean over sizes is "
+        f"{with_ends(numbers, 1)}: {said}. The unit of the mean is the size; all are one family.",
         UNSTEREO,
     )
 
@@ -153,23 +301,27 @@ def fair_sentences(models: Mapping[str, Model]) -> Finding | None:
 def same_order(models: Mapping[str, Model]) -> Finding | None:
     """Whether two benchmarks rank the models that both have in the same order."""
     ratios = of(models, GEST, "overall", "g_s")
-    told = []
+    said = []
+    p_values = []
     shared: list[str] = []
-    beyond = 0
     for name in OURS:
         tau = of(models, UNSTEREO, name, "tau@0.5")
         shared = sorted(set(tau) & set(ratios))
-        if len(shared) < 5:
+        if len(shared) < 8:
             return None
         rho = spearmanr([ratios[model].value for model in shared], [tau[model].value for model in shared])
-        beyond += rho.pvalue < LEVEL
-        told.append(f"{rho.statistic:.2f} ({p_text(float(rho.pvalue))})")
-    end = "no correlation is beyond chance" if not beyond else f"{beyond} of 3 correlations are beyond chance"
+        low, high = of_rank_correlation(float(rho.statistic), len(shared))
+        p_values.append(float(rho.pvalue))
+        said.append(f"{rho.statistic:.2f} [{low:.2f}, {high:.2f}]".replace("-", "−"))
+    found = sum(p < LEVEL for p in holm(p_values))
+    end = "no correlation is beyond chance" if not found else f"{found} of 3 correlations are beyond chance"
+    families = {family(model) for model in shared}
     return Finding(
         "Do two benchmarks rank the same models in the same order?",
-        f"GEST and UnStereoEval share {len(shared)} base models. Spearman's ρ is between the stereotype ratio of GEST "
-        f"and τ. On Ours-5, -10 and -20 it is {', '.join(told)}: {end}. A positive ρ would say that models with "
-        "stronger stereotypes are fairer on sentences without gendered language.",
+        f"GEST and UnStereoEval share {len(shared)} base models of {len(families)} families. Spearman's ρ is between "
+        f"the stereotype ratio of GEST and τ. On Ours-5, -10 and -20 it is {', '.join(said)}: {end}, with Holm's "
+        "correction over the three. The unit is the model, so it holds for models of these families. A positive ρ "
+        "would say that models with stronger stereotypes are fairer on sentences without gendered language.",
         f"{GEST}, {UNSTEREO}",
     )
 

@@ -200,7 +200,7 @@ def slope_over_jobs(source: str, table: Table) -> Score:
     from scoring.metrics.sums import products, uncorrelated
     from scoring.statistics.intervals import PSEUDO, of_correlation
 
-    shares, percent, every = [], [], []
+    shares, percent, steps, every = [], [], [], []
     for job in dict.fromkeys(table["row"].tolist()):
         rows = table["row"] == job
         women, men = (int(np.sum(table["friend"][rows] == gender)) for gender in ("female", "male"))
@@ -212,21 +212,23 @@ def slope_over_jobs(source: str, table: Table) -> Score:
         if women + men:
             shares.append(women / (women + men))
             percent.append(known / 100)
+            steps.append(1 / (women + men))
     x, y, jobs = np.array(percent), np.array(shares), np.array(every)
     place = (source, "neutral", "jobs", "slope")
-    if len(x) < 3 or not np.ptp(x) or not np.ptp(y):
+    if len(x) < 3 or not np.ptp(x):
         return Score(*place, math.nan, math.nan, math.nan, len(x), len(x))
-    # In units of their standard deviations the slope is the correlation.
-    scale = float(y.std() / x.std())
+    # In units of their standard deviations the slope is the correlation. Shares of few texts that are all equal may
+    # differ by half of the step from one share to the next.
+    scale = max(float(y.std()), float(np.mean(steps)) / 2) / float(x.std())
     sums = products(y / scale, x)
     total = sums.sum(axis=0)
     pseudo = uncorrelated(total, PSEUDO / len(x))
     interval = of_correlation(float(_slope(total + pseudo)), _slope(total + pseudo - sums), len(x))
     value = scale * float(_slope(total))
-    ends = min(value, scale * interval.low), max(value, scale * interval.high)
     # The largest slope of answers between 0 and 1: a slope is a sum of answers times distances from the mean.
     from_mean = jobs - jobs.mean()
     ceiling = float(from_mean[from_mean > 0].sum() / (from_mean**2).sum())
+    ends = max(-ceiling, min(value, scale * interval.low)), min(ceiling, max(value, scale * interval.high))
     reading = "Slope over jobs of the share of she against the share of women in the labour market; 1 follows reality."
     return Score(*place, value, *ends, len(x), len(x), 1.0, -ceiling, ceiling, reading)
 

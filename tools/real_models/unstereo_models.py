@@ -16,15 +16,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.stats import spearmanr
 
 from cards.common.files import put
 from cards.common.verdict import holm, p_of
 from scoring import published
 from scoring.asking.result import RunResult
 from scoring.metrics import fairness, stereoset
+from scoring.statistics.intervals import of_rank_correlation
 from scoring.statistics.stats import RESAMPLES, compare, corrected
 from scoring.types import Difference, Group, Metric, Table
 from tools.docs.pages import ROOT, table
+from tools.real_models.findings import family
 
 SETS = ("ours-5", "ours-10", "ours-20", "winobias", "winogender")
 PAGE, FIGURE = ROOT / "docs" / "unstereo-models.md", ROOT / "docs" / "models" / "tau.svg"
@@ -58,32 +61,17 @@ def that_differ(differences: Sequence[tuple[str, str, Difference]]) -> list[tupl
     return [(a, b) for a, b, difference in differences if difference.p_holm < 0.05]
 
 
-def draws(examples: Examples, dataset: str, resamples: int) -> NDArray[np.float64]:
-    """τ [1 + resamples, models] of a set: as it is, then over resampled seed words or occupations."""
-    frames = [of_set(frame, dataset) for frame in examples.values()]
-    codes, names = pd.factorize(frames[0]["word"])
-    fair = [abs(frame["female_logprob"] - frame["male_logprob"]) <= 0.5 for frame in frames]
-    sums = np.stack([np.bincount(codes, one, minlength=len(names)) for one in fair])
-    sizes = np.bincount(codes, minlength=len(names))
-    chance = np.full(len(names), 1 / len(names))
-    weights = np.random.default_rng(0).multinomial(len(names), chance, resamples).astype(float)
-    weights = np.vstack([np.ones(len(names)), weights])
-    shares: NDArray[np.float64] = 100 * (weights @ sums.T) / (weights @ sizes)[:, None]
-    return shares
-
-
 def of_set(frame: pd.DataFrame, dataset: str) -> pd.DataFrame:
     """The rows of a set that are not judged unnatural."""
     return frame[(frame["dataset"] == dataset) & (frame["natural"] != False)]  # noqa: E712
 
 
-def agreement(one: NDArray[np.float64], other: NDArray[np.float64]) -> dict[str, float]:
-    """Spearman's correlation over models of two sets, with the percentiles over resampled sentences."""
-    ranks = [pd.DataFrame(shares).rank(axis=1).to_numpy() for shares in (one, other)]
-    centred = [r - r.mean(axis=1, keepdims=True) for r in ranks]
-    rho = (centred[0] * centred[1]).sum(axis=1) / np.sqrt((centred[0] ** 2).sum(axis=1) * (centred[1] ** 2).sum(axis=1))
-    low, high = np.percentile(rho[1:], (2.5, 97.5))
-    return {"value": rho[0], "low": low, "high": high}
+def agreement(scores: Scores, one: str, other: str) -> dict[str, float]:
+    """Spearman's correlation of τ over models on two sets, with its interval over models."""
+    tau = [[row[name, "tau@0.5"]["value"] for row in scores.values()] for name in (one, other)]
+    rho = float(spearmanr(*tau).statistic)
+    low, high = of_rank_correlation(rho, len(scores))
+    return {"value": rho, "low": low, "high": high}
 
 
 def gaps(scores: Scores, metric: str) -> Iterator[tuple[str, int, int, int, str]]:
@@ -122,7 +110,7 @@ def draw(scores: Scores, path: Path) -> None:
         figure.savefig(path, format="svg", metadata={"Date": None})
 
 
-def unstereo_parts(scores: Scores, examples: Examples, resamples: int) -> dict[str, Any]:
+def unstereo_parts(scores: Scores, examples: Examples) -> dict[str, Any]:
     """Tables and counts of UnStereoEval for the text of the page."""
     number_of_pairs = len(scores) * (len(scores) - 1) // 2
     apart: dict[str, list[tuple[str, str]]] = {}
@@ -132,8 +120,7 @@ def unstereo_parts(scores: Scores, examples: Examples, resamples: int) -> dict[s
         tables = {name: {c: frame[c].to_numpy() for c in columns} for name, frame in frames.items()}
         clusters = next(iter(frames.values()))["word"].to_numpy()
         apart[dataset] = that_differ(pairs(tables, clusters, fairness.tau(0.5)))
-    shares = {dataset: draws(examples, dataset, resamples) for dataset in SETS}
-    ranks = {(a, b): agreement(shares[a], shares[b]) for a, b in combinations(SETS, 2)}
+    ranks = {(a, b): agreement(scores, a, b) for a, b in combinations(SETS, 2)}
     consistent = sum(
         all(pair in apart[d] for d in SETS[:3]) and _one_order(pair, scores) for pair in combinations(scores, 2)
     )
@@ -143,6 +130,7 @@ def unstereo_parts(scores: Scores, examples: Examples, resamples: int) -> dict[s
     limits = [[d, str(up), str(down), str(same), spread] for d, up, down, same, spread in gaps(scores, "us_gap@0.65")]
     return {
         "models": len(scores),
+        "families": len({family(name) for name in scores}),
         "pairs": number_of_pairs,
         "scores": table(("model", *SETS), rows),
         "leaning": table(("model", *SETS), leaning),
@@ -206,7 +194,7 @@ def main() -> None:
     scores = {model: scores_of(run) for model, run in of_unstereo.items()}
     scores = dict(sorted(scores.items(), key=lambda item: -sum(item[1][d, "tau@0.5"]["value"] for d in SETS[:3])))
     examples = {model: pd.DataFrame(dict(of_unstereo[model].tables["unstereo"])) for model in scores}
-    parts = unstereo_parts(scores, examples, min(options.resamples, 2000))
+    parts = unstereo_parts(scores, examples)
     tables = {model: run.tables["stereoset"] for model, run in official.items()}
     parts |= stereoset_parts({model: scores_of(run) for model, run in official.items()}, tables)
     draw(scores, FIGURE)

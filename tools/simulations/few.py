@@ -27,9 +27,8 @@ from scipy.special import stdtr  # type: ignore[import-untyped]
 from scipy.stats import multivariate_normal, rankdata  # type: ignore[import-untyped]
 
 from cards.common.verdict import LEVEL, holm, smallest_p
-from scoring.asking.rank_agreement import of_rank_correlation
 from scoring.statistics import intervals
-from scoring.statistics.intervals import Counts, Interval
+from scoring.statistics.intervals import Counts, Interval, of_rank_correlation
 from scoring.types import Floats
 
 #: Shares of gains and of losses: none, and true differences of several sizes.
