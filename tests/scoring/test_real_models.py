@@ -253,7 +253,7 @@ def test_every_model_has_a_page_that_the_table_links_to_and_all_findings_are_the
     kept = read()
     written = files(kept)
     index = written["index.html"].decode()
-    assert len(findings(kept.models)) == 5
+    assert len(findings(kept.models)) == 8
     assert len(written) == 1 + len(kept.models) + 5
     for name in kept.models:
         (page,) = (path for path, text in written.items() if f"<h1>{name}</h1>".encode() in text)
