@@ -43,7 +43,7 @@ and is too narrow for few clusters. Each interval therefore names its method:
 Every interval has a standard error: that of Student's t where it is one, else half its width over the quantile that
 belongs to it. :func:`detectable` makes the minimum detectable effect of it.
 
-An interval of a difference and its p follow from one standard error and one distribution, so p is below 0.05
+An interval of a difference and its p belong together (one standard error, or an exact p), so p is below 0.05
 where, and only where, the interval excludes 0. ``tools/simulations/intervals.py`` simulates coverage and width.
 
 The effective number of clusters is (Σ w)² / Σ w² of their weights (Kish, 1965): 10 equal clusters count

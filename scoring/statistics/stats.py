@@ -265,8 +265,8 @@ def compare(
 ) -> list[Difference]:
     """Every metric of run a minus that of run b over the same examples, row by row.
 
-    Interval and p follow from one standard error over clusters, so p is below 0.05 where, and only where, the
-    interval excludes 0. The p-values are corrected by :func:`corrected` over all differences that are returned.
+    Interval and p belong together, so p is below 0.05 where, and only where, the interval excludes 0. The p-values are
+    corrected by :func:`corrected` over all differences that are returned.
 
     Raises
     ------
