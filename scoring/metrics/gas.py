@@ -110,15 +110,6 @@ def gas_gap() -> Metric:
     )
 
 
-def distinct_texts(table: Table) -> int:
-    """How many different continuations a table has, without case and white space at the ends.
-
-    >>> distinct_texts({"text": np.array([" she sings", "She sings", "he cooks"])})
-    2
-    """
-    return len({text.strip().casefold() for text in table["text"].tolist()})
-
-
 def refused(table: Table) -> Floats:
     """1 for each continuation in which the model declines to continue, and 0 for the others, [examples]."""
     answers = zip(table["text"].tolist(), table["prompt"].tolist(), strict=True)

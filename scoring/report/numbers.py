@@ -7,7 +7,6 @@ from typing import TypeVar
 from cards.common.numbers import Scale
 from cards.common.sentences import say
 from cards.common.text import grouped
-from scoring.metrics.gas import distinct_texts
 from scoring.statistics.intervals import METHODS
 from scoring.types import Estimate, Measurement, Report, Table
 
@@ -169,7 +168,8 @@ def few_texts(table: Table) -> str:
     """A warning where a table of continuations has few different texts; else an empty text."""
     if "gender_class" not in table:
         return ""
-    rows, distinct = len(table["text"]), distinct_texts(table)
+    rows = len(table["text"])
+    distinct = len({text.strip().casefold() for text in table["text"].tolist()})
     if distinct >= _FEW_TEXTS * rows:
         return ""
     return say("run.texts", rows=f"{rows:,}", distinct=f"{distinct:,}")
