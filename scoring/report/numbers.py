@@ -168,11 +168,12 @@ def few_texts(table: Table) -> str:
     """A warning where a table of continuations has few different texts; else an empty text."""
     if "gender_class" not in table:
         return ""
-    rows = len(table["text"])
-    distinct = len({text.strip().casefold() for text in table["text"].tolist()})
-    if distinct >= _FEW_TEXTS * rows:
+    # A table of ways has the side of each text in this column, and no texts.
+    texts = [text.strip().casefold() for text in table["text"].tolist() if isinstance(text, str)]
+    distinct = len(set(texts))
+    if distinct >= _FEW_TEXTS * len(texts):
         return ""
-    return say("run.texts", rows=f"{rows:,}", distinct=f"{distinct:,}")
+    return say("run.texts", rows=f"{len(texts):,}", distinct=f"{distinct:,}")
 
 
 def facts(report: Report) -> dict[str, str]:

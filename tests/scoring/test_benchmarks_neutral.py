@@ -113,3 +113,5 @@ def test_few_different_texts_are_a_warning_and_many_are_none():
     assert "2 are different" in few_texts(lines(["she sings"] * 9 + ["he cooks"]))
     assert few_texts(lines([f"she sings {n}" for n in range(10)])) == ""
     assert few_texts({"id": np.array(["a"])}) == ""
+    # The column of ways has sides.
+    assert few_texts({"gender_class": np.array(["female"]), "text": np.array([1.0])}) == ""

@@ -255,7 +255,7 @@ def test_a_difference_of_every_example_is_certain_to_differ_from_0():
     assert (result.value, result.high) == (100, 100)
     assert 85 < result.low < 95
     assert result.p < 1e-15
-    assert result.method == "signed"
+    assert result.method == "pairs"
 
 
 def test_runs_that_count_different_examples_differ_by_what_each_example_adds():

@@ -178,7 +178,7 @@ def test_a_preference_for_a_place_is_in_neither_wording(apart):
 def test_a_model_that_chooses_as_its_likelihood_says_agrees(data):
     of = found(scored(data, planted(likelihood)))
     # That all 60 clusters agree does not show that no other would differ.
-    assert of["likelihood_choice_rank"].value == pytest.approx(1)
+    assert of["likelihood_choice_rank"].value == pytest.approx(1, abs=1e-3)
     assert of["likelihood_choice_rank"].low > 0.9
 
 
