@@ -523,6 +523,14 @@ def _chosen(
             if not other.is_letter and other.start - letters[0].end <= len(". "):
                 chosen.add(other.option)
         return chosen
+    # "Female. Men can be nurses too."
+    if (
+        asserted
+        and asserted[0].start <= 1
+        and not asserted[0].is_letter
+        and re.match(r"\s*[.!;]", text[asserted[0].end :])
+    ):
+        return {asserted[0].option}
     named = {mention.option for mention in letters or asserted}
     unknown = options.unknown
     if unknown is not None and len(named) > 1 and asserted[-1].option == unknown and not asserted[-1].is_letter:

@@ -25,7 +25,11 @@ def statuses() -> list[Metric]:
 
 
 def _share(kind: str, table: Table) -> Floats:
-    return np.asarray(table[f"p_{kind}"], np.float64)
+    column = table.get(f"p_{kind}")
+    if column is None:
+        # Tables of earlier versions have two kinds alone.
+        return np.zeros(len(next(iter(table.values()))))
+    return np.asarray(column, np.float64)
 
 
 def shares(readings: Sequence[object]) -> dict[str, float]:

@@ -18,7 +18,9 @@ from scoring.metrics.occugender import ANSWERS
 from tests.support.helpers import mirror, mirrored, missing
 
 FOLDER = Path(__file__).with_name("answers")
-WRITTEN = {name: tomllib.loads((FOLDER / name).read_text("utf-8")) for name in ("written.toml", "second.toml")}
+WRITTEN = {
+    name: tomllib.loads((FOLDER / name).read_text("utf-8")) for name in ("written.toml", "second.toml", "third.toml")
+}
 FORMS = {f"options_{gender}": OPTIONS["explicit"][gender] for gender in ANSWERS}
 #: The answers of a question in each language: the man, that it cannot be known, and the woman.
 PEOPLE = {
