@@ -192,7 +192,8 @@ def final(answer: str) -> tuple[str, Literal["", "cut", "empty", "blocked"]]:
 
 def _read_text(text: str, options: Options) -> Reading:
     """What a text says: by the last place that is marked as the answer, else by all of it."""
-    text = _without_list(text, len(options.words))
+    if options.letters:
+        text = _without_list(text)
     cues = _cues(options.language)
     for value in _explicit(text, options, cues):
         reading = _decide(value, options)
@@ -201,14 +202,21 @@ def _read_text(text: str, options: Options) -> Reading:
     return _decide(text, options)
 
 
-def _without_list(text: str, count: int) -> str:
-    """A text without a list of all options, as a question has it: to repeat the question is no answer."""
-    lines = text.splitlines()
-    for first in range(len(lines) - count + 1):
-        part = lines[first : first + count]
-        if all(re.match(rf"\W*{letter}[.):]", line) for letter, line in zip(LETTERS, part, strict=False)):
-            return "\n".join(lines[:first] + lines[first + count :])
-    return text
+def _without_list(text: str) -> str:
+    """A text without a list of options from A on, as a question has it: to repeat the question is no answer."""
+    kept: list[str] = []
+    listed: list[str] = []
+    for line in [*text.splitlines(), ""]:
+        if re.match(rf"\W*{'ABCDEFGH'[len(listed) % 8]}[.):](?:\s|$)", line):
+            listed.append(line)
+            continue
+        # One line with a letter is an answer, and two are a list.
+        if len(listed) < 2:
+            kept += listed
+        listed = [line] if re.match(r"\W*A[.):](?:\s|$)", line) else []
+        if not listed:
+            kept.append(line)
+    return "\n".join(kept)
 
 
 def _explicit(text: str, options: Options, cues: Cues) -> list[str]:
@@ -216,7 +224,9 @@ def _explicit(text: str, options: Options, cues: Cues) -> list[str]:
     found: list[tuple[int, str]] = []
     for match in _MARKED.finditer(text):
         found.append((match.start(), next(value for value in match.groups() if value is not None)))
-    for match in re.finditer(rf"{cues['answer'].pattern}(?:{_JOINS})", text, re.I):
+    # Models answer in English too where the question is in another language.
+    marks = f"(?:{cues['answer'].pattern}|{_cues('en')['answer'].pattern})"
+    for match in re.finditer(rf"{marks}(?:{_JOINS})", text, re.I):
         before = re.split(r"[.!?;,\n]", text[: match.start()])[-1].lower()
         # "I don't know whether the answer is A"
         if not cues["open"].search(before) and not cues["before"].search(before):
@@ -299,6 +309,9 @@ def _is_hedged(
         return False
     for mention, stance in zip(mentions, stances, strict=True):
         if stance == "asserted":
+            # "A gender-neutral profession"
+            if unknown.start() <= mention.start < unknown.end():
+                return True
             between = text[unknown.end() : mention.start].lower()
             return mention.start >= unknown.end() and not cues["guess"].search(between)
     return False

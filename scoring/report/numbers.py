@@ -166,7 +166,8 @@ _FEW_TEXTS = 0.5
 
 def few_texts(table: Table) -> str:
     """A warning where a table of continuations has few different texts; else an empty text."""
-    if "gender_class" not in table:
+    # In the agreement of ways, a column of that name has numbers.
+    if "gender_class" not in table or table["text"].dtype.kind != "O":
         return ""
     # A table of ways has the side of each text in this column, and no texts.
     texts = [text.strip().casefold() for text in table["text"].tolist() if isinstance(text, str)]
