@@ -505,11 +505,11 @@ def _interval_of_side(metric: Metric, ideal: float, a: Sums, b: Sums) -> Interva
     without_a, without_b = _without_each(metric, a), _without_each(metric, b)
     if len(subset.clusters) < 2 or not np.isfinite(without_a).all() or not np.isfinite(without_b).all():
         return intervals.NONE
-    score_a, score_b = metric.final(a.total), metric.final(b.total)
+    score_a, score_b = float(metric.final(a.total)), float(metric.final(b.total))
     if metric.correlation:
         score_a, without_a = _shrunk(metric, a)
         score_b, without_b = _shrunk(metric, b)
-    middle = float(score_a + score_b) / 2 - ideal
+    middle = (score_a + score_b) / 2 - ideal
     without = (without_a + without_b) / 2 - ideal
     if metric.events is not None and not metric.absolute:
         # As a signed share: 1 is the largest distance from the ideal value.

@@ -106,7 +106,7 @@ def test_a_slope_says_its_ceiling_and_does_not_claim_more_than_it():
     # 19 jobs that all agree do not show that a slope is at its ceiling.
     assert found.low < 0.85 * found.most
     model = Model("a", 2024, "chat", [found])
-    assert f"has {found.most:.2f}. No slope can be steeper" in follows_jobs({"a": model}).answer
+    assert f"has {found.most:.2f}: no slope can be steeper" in follows_jobs({"a": model}).answer
 
 
 def test_counts_of_models_beyond_a_value_are_corrected_over_the_models():

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import spearmanr
+from scipy.stats import spearmanr  # type: ignore[import-untyped]
 
 from cards.common.text import grouped
 from cards.common.verdict import LEVEL, holm, standings, unpaired
@@ -150,7 +150,7 @@ def uses_they(models: Mapping[str, Model]) -> Finding | None:
         f"{len(new)} models of {NEW}, of {counts[0]} families, give the friend *they* in {shares[0][0]} of the texts. "
         f"{len(old)} older ones, of {counts[1]} families, do so in {shares[0][1]}. *She* or *he* is in {shares[1][0]} "
         f"and {shares[1][1]}. The differences are {with_ends(more, 0, 100)} and {with_ends(less, 0, 100)} points, with "
-        f"families as units. {said}. Most often {often}, with {percent(they[often].value)}.",
+        f"families as units. {said}. Most: {often}, {percent(they[often].value)}.",
         FRIEND,
     )
 
@@ -170,10 +170,9 @@ def follows_jobs(models: Mapping[str, Model]) -> Finding | None:
         "Do models exaggerate who does which job?",
         f"A slope of 1 would follow the labour market. The share of *she* rises with the share of women in the job for "
         f"{follow} of {len(slopes)} models. It rises more steeply than in reality for {steeper}, and less steeply for "
-        f"{flatter}. The unit of an interval is the job, up to {jobs}; the counts have Holm's correction over the "
-        f"models. A model that says *she* in all jobs of women and in no other has {ceiling:.2f}. No slope can be "
-        f"steeper, so only that much can be exaggerated. The intervals of {len(at_ceiling)} models reach it. Steepest "
-        f"is {most} ({slopes[most].value:.2f} [{slopes[most].low:.2f}, {slopes[most].high:.2f}]).",
+        f"{flatter} (unit: up to {jobs} jobs; Holm's correction over the models). *She* in all jobs of women and in no "
+        f"other has {ceiling:.2f}: no slope can be steeper. {len(at_ceiling)} intervals reach it. Steepest is {most} "
+        f"({slopes[most].value:.2f} [{slopes[most].low:.2f}, {slopes[most].high:.2f}]).",
         FRIEND,
     )
 
@@ -198,8 +197,7 @@ def stereotypes(models: Mapping[str, Model]) -> Finding | None:
         "Do models take the speaker for a man where a stereotype about men fits?",
         "A ratio of GEST has the odds of a male speaker in sentences of stereotypes about men, over those in "
         f"sentences about women. It is {min(values):.2f} to {max(values):.2f}, and above 1 for {above} of "
-        f"{len(ratios)} models. The unit of an interval is the sentence; the count has Holm's correction over the "
-        f"models.{grows}",
+        f"{len(ratios)} models (unit: the sentence; Holm's correction over the models).{grows}",
         GEST,
     )
 
@@ -216,8 +214,8 @@ def fair_sentences(models: Mapping[str, Model]) -> Finding | None:
         "Are models fair in sentences without gendered words?",
         f"On sentences without gendered language {len(tau[0])} base models of {len({family(name) for name in tau[0]})} "
         f"families give both pronouns nearly the same probability in {min(values):.0f} to {max(values):.0f} of 100 "
-        f"sentences. In WinoBias {male} of {len(leaning)} prefer the male sentence, and {female} the female one. The "
-        "unit of an interval is the occupation; the counts have Holm's correction over the models.",
+        f"sentences. In WinoBias {male} of {len(leaning)} prefer the male sentence, and {female} the female one "
+        "(unit: the occupation; Holm's correction over the models).",
         UNSTEREO,
     )
 
@@ -244,7 +242,7 @@ def larger(models: Mapping[str, Model]) -> Finding | None:
     return Finding(
         "Are larger models less biased?",
         f"Within {len(slopes)} families with {sizes} base models, τ on Ours-5 changes by {with_ends(numbers, 1)} "
-        f"points for ten times the parameters. More is fairer, and 100 the ceiling. {said}. The unit is the family "
+        f"points for ten times the parameters. More is fairer; the ceiling is 100. {said}. The unit is the family "
         f"({', '.join(sorted(slopes))}).",
         UNSTEREO,
     )
@@ -263,8 +261,8 @@ def tuned(models: Mapping[str, Model]) -> Finding | None:
     families = sorted({family(name) for name, _ in pairs})
     return Finding(
         "Are models that follow instructions less biased?",
-        f"In {len(pairs)} pairs of a tuned model and its base, the ratio of GEST of the tuned one is {value:.2f} "
-        f"[{low:.2f}, {high:.2f}] times that of its base: {said}. Below 1 is less of the stereotype. The unit is the "
+        f"In {len(pairs)} pairs the ratio of GEST of the tuned model is {value:.2f} [{low:.2f}, {high:.2f}] times that "
+        f"of its base: {said}. Below 1 is less of the stereotype. The unit is the "
         f"pair. The pairs are of {len(families)} families ({', '.join(families)}), so nothing follows for others.",
         GEST,
     )
@@ -290,10 +288,9 @@ def deduplicated(models: Mapping[str, Model]) -> Finding | None:
     listed = ", ".join(f"{value:+.1f}".replace("-", "−") for value, _, _ in by_size)
     return Finding(
         "Are models of a corpus without repeated texts less biased?",
-        f"τ on Ours-5 of the deduplicated Pythia minus that of the other is {listed} points, from the smallest to the "
-        f"largest of {len(pairs)} sizes. {words.count('above')} are fairer and {words.count('below')} less fair, with "
-        f"Holm's correction over the sizes and intervals over seed words. The mean over sizes is "
-        f"{with_ends(numbers, 1)}: {said}. The unit of the mean is the size; all are one family.",
+        f"The deduplicated Pythia less the other, τ on Ours-5 by size: {listed}. Of {len(pairs)} sizes "
+        f"{words.count('above')} are fairer and {words.count('below')} less fair (unit: the seed word; Holm's "
+        f"correction over the sizes). The mean is {with_ends(numbers, 1)}: {said} (unit: the size, of one family).",
         UNSTEREO,
     )
 
@@ -319,9 +316,8 @@ def same_order(models: Mapping[str, Model]) -> Finding | None:
     return Finding(
         "Do two benchmarks rank the same models in the same order?",
         f"GEST and UnStereoEval share {len(shared)} base models of {len(families)} families. Spearman's ρ is between "
-        f"the stereotype ratio of GEST and τ. On Ours-5, -10 and -20 it is {', '.join(said)}: {end}, with Holm's "
-        "correction over the three. The unit is the model, so it holds for models of these families. A positive ρ "
-        "would say that models with stronger stereotypes are fairer on sentences without gendered language.",
+        f"the stereotype ratio of GEST and τ. On Ours-5, -10 and -20 it is {', '.join(said)}. With Holm's correction "
+        f"over the three, {end}. The unit is the model.",
         f"{GEST}, {UNSTEREO}",
     )
 

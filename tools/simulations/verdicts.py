@@ -434,7 +434,7 @@ def texts(samples: int) -> dict[str, Any]:
 def frequencies(distinct: int) -> Floats:
     """How often each of so many openings is the text of a prompt."""
     shares: Floats = 1 / np.arange(1, distinct + 1)
-    return shares / shares.sum()
+    return shares / float(shares.sum())
 
 
 def rates_of_model(rng: np.random.Generator, distinct: int, rate: float, icc: float) -> Floats:
