@@ -128,14 +128,9 @@ def test_planted_effects_of_size_tuning_and_deduplication_are_found_and_none_is_
                 models[model.name] = model
         return models
 
-    assert (
-        "points for ten times the parameters. More is fairer, and 100 the ceiling. That is beyond"
-        in larger(fair(3)).answer
-    )
-    assert (
-        "no direction beyond chance"
-        in larger({n: replace_score(m, k) for k, (n, m) in enumerate(fair(0).items())}).answer
-    )
+    assert "That is beyond chance" in larger(fair(3)).answer
+    unrelated = {name: replace_score(model, number) for number, (name, model) in enumerate(fair(0).items())}
+    assert "no direction beyond chance" in larger(unrelated).answer
     pairs = {}
     for n, size in enumerate(sizes):
         for end, more in (("", 0.0), ("-deduped", 5.0 + n / 10)):
