@@ -163,7 +163,10 @@ _LMS = ("stereoset", "intrasentence test gender", "lms")
 
 def outcome(found: Sequence[Change]) -> Outcome | None:
     """The outcome of the changes of an adapter; None where stated gender was not measured."""
-    by_key = {(change.benchmark, change.group, change.metric): change for change in found}
+    by_key: dict[tuple[str, str, str], Change] = {}
+    for change in found:
+        # The first: the benchmark itself may have been scored too, also over jobs that a recipe learned from.
+        by_key.setdefault((change.benchmark, change.group, change.metric), change)
     stereotype = by_key.get((NAME, "stereotype", "lean"))
     overall = by_key.get((NAME, "stated gender", "stated_lean"))
     if stereotype is None or overall is None:

@@ -171,5 +171,5 @@ def test_a_projection_that_takes_he_minus_she_out_of_the_head_of_a_real_model_is
     assert found.verdict == "harmful"
     assert "keeps" in found.why
     stereotype = next(change for change in read(out).changes if change.group == "stereotype")
-    assert stereotype.before[1] > 0.5, "the model has the stereotype"
+    assert stereotype.before[1] > 0, "the model has the stereotype"
     assert abs(stereotype.after[0]) < stereotype.before[0] / 2
