@@ -651,8 +651,8 @@ SENTENCES: Mapping[str, Sentence] = {
         "Some proportion of at least six clusters has an intraclass correlation.",
     ),
     "run.texts": Sentence(
-        "Of {rows} texts only {distinct} are different, so a few texts decide the scores of texts. Their intervals are "
-        "over prompts, which are many.",
+        "Of {rows} texts only {distinct} are different. Shares of texts have intervals over prompts, and say what this "
+        "model writes.",
         "Fewer than half of the continuations of a run are different texts.",
     ),
     "run.bundled": Sentence(
