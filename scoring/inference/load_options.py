@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typer import Argument, Option
 from cards.common.options import completing
 from cards.common.stored import digest
 from cards.common.text import without_home
+from scoring.types import ScoringError
 
 if TYPE_CHECKING:
     from scoring.inference.model import Model
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Models that come with the project, by name.
 BUNDLED = {name: Path(__file__).parents[1] / "data" / name for name in ("tiny-causal", "tiny-masked")}
+#: A real model that ``make real-weights`` fetches, by the name that commands give it: the name of its folder.
+FETCHED = {"smollm2": "SmolLM2-135M-Instruct"}
 MODEL = "The model"
 #: An option under that title in the help.
 model_option = partial(Option, rich_help_panel=MODEL)
@@ -28,7 +32,7 @@ ModelName = Annotated[
     str,
     Argument(
         metavar="MODEL",
-        autocompletion=completing(lambda: BUNDLED),
+        autocompletion=completing(lambda: [*BUNDLED, *FETCHED]),
         help="A folder, a name on the Hub, or tiny-causal.",
     ),
 ]
@@ -36,7 +40,7 @@ ModelNames = Annotated[
     list[str] | None,
     Argument(
         metavar="MODEL",
-        autocompletion=completing(lambda: BUNDLED),
+        autocompletion=completing(lambda: [*BUNDLED, *FETCHED]),
         help="Folders, names on the Hub, or tiny-causal.",
     ),
 ]
@@ -48,6 +52,31 @@ Dtype = Annotated[
 Device = Annotated[str | None, Option(metavar="NAME", help="cpu, cuda, cuda:1 …, or auto for all.")]
 TrustRemoteCode = Annotated[bool, model_option("--trust-remote-code", help="Run its code (pin its --revision).")]
 AllowPickle = Annotated[bool, model_option("--allow-pickle", help="Read pickles, which can run code.")]
+
+
+def place_of(model: str) -> str:
+    """The folder of a bundled or fetched model, or the name on the Hub or the folder that was given.
+
+    Raises
+    ------
+    ScoringError
+        For a model that is not fetched yet, with the command that fetches it.
+
+    >>> place_of("gpt2")
+    'gpt2'
+    """
+    if model in BUNDLED:
+        return str(BUNDLED[model])
+    # A folder of that name is the user's.
+    if model not in FETCHED or Path(model).is_dir():
+        return model
+    folder = Path(os.environ.get("PROBES_REAL") or Path(__file__).parents[2] / ".real") / FETCHED[model]
+    if not folder.is_dir():
+        raise ScoringError(
+            f"The model {model} ({FETCHED[model]}, 93 MB) is not on this machine; run `make real-weights` in a "
+            "checkout of this project, or name its folder."
+        )
+    return str(folder.absolute())
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +133,7 @@ class LoadOptions:
         """
         from scoring.inference import checkpoint
 
-        model = str(BUNDLED.get(self.model, self.model))
+        model = place_of(self.model)
         # What says whether the model may be loaded is read before its weights are fetched.
         small = ["config.json", "adapter_config.json", "tokenizer_config.json"]
         folder = checkpoint.fetched(model, self.revision, small, BUNDLED)
@@ -120,7 +149,7 @@ class LoadOptions:
         """
         from scoring.inference import checkpoint
 
-        model = str(BUNDLED.get(self.model, self.model))
+        model = place_of(self.model)
         folder, config = self.configuration()
         kind = checkpoint.kind(config, model)
         checkpoint.check_code(folder, config, model, self.revision, trusted=self.trust_remote_code)
@@ -146,7 +175,7 @@ class LoadOptions:
 
         logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         started = time.perf_counter()
-        model = str(BUNDLED.get(self.model, self.model))
+        model = place_of(self.model)
         device_map: Any = self.device_map or None
         if self.device == "auto":
             place = checkpoint.torch_device(None)

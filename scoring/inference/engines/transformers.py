@@ -8,7 +8,7 @@ from rich.console import Console
 from cards.common.text import did_you_mean
 from scoring.asking.result import RunResult
 from scoring.inference.engines import Call, EngineKind, NoModel, score
-from scoring.inference.load_options import BUNDLED
+from scoring.inference.load_options import BUNDLED, place_of
 from scoring.inference.parallel import Processes, own_device
 from scoring.types import ScoringError
 
@@ -19,6 +19,7 @@ def name(call: Call) -> str:
     if not call.loading.model:
         raise NoModel("Name a model, such as tiny-causal, or give --base-url.")
     refuse_mistyped(call.loading.model)
+    place_of(call.loading.model)  # raises for a model that is not fetched
     return call.loading.model
 
 
