@@ -38,6 +38,7 @@ class EvaluateOptions(TypedDict, total=False):
     prompt: str | Prompt
     chat: bool
     limit: int | None
+    groups: Literal["headline", "all"]
     system: str
     truncate: bool
     batch_tokens: int | None

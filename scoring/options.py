@@ -36,7 +36,7 @@ Data = Annotated[str, Option(metavar="PLACE", help="Built data: a folder or hub:
 Profile = Annotated[
     Literal["clean", "paper"], Option(metavar="clean|paper", help="Our definitions, or the published ones.")
 ]
-Limit = Annotated[int | None, Option(min=1, help="At most N rows of each split.")]
+Limit = Annotated[int | None, Option(min=1, help="N rows of each split, of as many clusters.")]
 Resamples = Annotated[int, run_option(min=2, help="Bootstrap resamples.")]
 Include = Annotated[list[Path], run_option(metavar="FILE.py", help="Add the BENCHMARK of a file; repeatable.")]
 Verbose = Annotated[bool, run_option("--verbose", help="Print every score or difference.")]
@@ -59,6 +59,10 @@ class Settings:
     prompt: PromptName = "plain"
     chat: Annotated[bool, Option("--chat", help="Ask through the model's chat template.")] = False
     limit: Limit = None
+    groups: Annotated[
+        Literal["headline", "all"],
+        run_option(metavar="headline|all", help="Rows of the headline, or all, as with debiasing prompts."),
+    ] = "headline"
     system: Annotated[str, run_option(metavar="TEXT", help="A system text, with --chat.")] = ""
     truncate: Annotated[bool, run_option("--truncate", help="Cut texts that are too long, and mark them.")] = False
     batch_tokens: Annotated[int | None, run_option(min=1, help="The most tokens of a batch.")] = None

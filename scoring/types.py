@@ -367,6 +367,12 @@ class Benchmark:
         ``each(row)`` gives the rows that are asked in place of one, such as one for each wording.
     joined:
         ``joined(tables)`` makes the table from those of other benchmarks of the run, in place of requests.
+    beyond:
+        ``beyond(row)`` says whether a row is of other groups than the headline, such as one with a debiasing prompt;
+        such rows are asked on request alone (``--groups all``).
+    sample:
+        ``sample(row)`` gives the cluster of a row and its stratum, by which a part of the rows is drawn
+        (``--limit``): as many clusters as possible, and strata in their proportions. By default a row is a cluster.
     wordings:
         The class of neutral texts (``scoring/data/wordings.toml``) that may stand before its items, such as
         ``sentences`` or ``continuations``; ``template`` for the one that the ``template`` of a row begins with. Empty
@@ -395,6 +401,8 @@ class Benchmark:
     each: Callable[[Row], Iterable[Row]] | None = None
     joined: Callable[[Mapping[str, Table]], Table] | None = None
     wordings: str = ""
+    beyond: Callable[[Row], bool] | None = None
+    sample: Callable[[Row], tuple[str, str]] | None = None
 
     def configs_of(self, profile: str) -> list[tuple[str, str, str]]:
         """The configs a profile reads: the published form (``-paper``) of those that have one, or the project's own."""

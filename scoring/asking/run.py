@@ -6,7 +6,7 @@ import hashlib
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import NDArray
 from rich.console import Console
@@ -49,9 +49,17 @@ class Shared:
 
 
 def read(
-    benchmarks: Sequence[Benchmark], source: str, profile: str, limit: int | None = None, *, named: bool = False
+    benchmarks: Sequence[Benchmark],
+    source: str,
+    profile: str,
+    limit: int | None = None,
+    *,
+    named: bool = False,
+    groups: Literal["headline", "all"] = "all",
 ) -> list[Part]:
     """The data of benchmarks; each part names the splits that are missing.
+
+    With ``groups`` as ``headline`` the rows beyond the headline are left out (:attr:`Benchmark.beyond`).
 
     Raises
     ------
@@ -64,7 +72,7 @@ def read(
         splits, lacking = [], []
         for place in benchmark.configs_of(profile):
             try:
-                splits.append(tables.of_benchmark(benchmark, source, *place, limit))
+                splits.append(tables.of_benchmark(benchmark, source, *place, limit, groups))
             except tables.DataMissing as error:
                 # A user may have built some of the data sets alone, so the others are scored.
                 lacking.append(error)

@@ -192,6 +192,7 @@ def benchmark(name: str, summary: str, configs: Sequence[str]) -> types.Benchmar
         groups=groups,
         metrics=metrics,
         cluster="template",
+        sample=lambda row: (str(row["template"]), f"{row['condition']} {row['polarity']}"),
         # The rows of a template have the same words around other names, so they are one cluster; a masked model has no
         # continuation that an answer could be.
         kinds=("causal", "chat"),

@@ -135,6 +135,7 @@ def benchmark(scores: Scores, **fields: Any) -> Benchmark:
         metrics=metrics,
         # A writer has a style and subjects, so the pairs of one are resampled together.
         cluster="writer",
+        sample=lambda row: (str(row["writer"] or row["id"]), f"{row['domain']} {row['direction']}"),
         contrast=_triplets.contrast("domain"),
         **fields,
     )

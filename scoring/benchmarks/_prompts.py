@@ -165,6 +165,8 @@ def benchmark(file: PromptFile | None = None) -> types.Benchmark:
         metrics=metrics,
         cluster="id",
         kinds=("causal", "chat"),
+        # The prompts of a pair stay together, and of groups each has its share.
+        sample=lambda row: (row["pair"], "" if row["side"] else row["group"]),
         # The rows are the user's own and are read from no built data set.
         rows=lambda _dataset, _config, _split: rows,
         note=(

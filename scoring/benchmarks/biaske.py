@@ -142,6 +142,7 @@ BENCHMARK = types.Benchmark(
     groups=groups,
     metrics=metrics,
     cluster="cluster",
+    sample=lambda row: (_cluster(row), row["domain"]),
     kinds=("causal", "masked"),
     agreements=agreements,
     headline=types.Headline(

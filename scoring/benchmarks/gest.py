@@ -156,6 +156,7 @@ BENCHMARK = types.Benchmark(
     metrics=metrics,
     # The wordings of a sentence say the same, so they are one cluster.
     cluster="item",
+    sample=lambda row: (row["id"], str(row["stereotype"])),
     kinds=("causal", "masked"),
     each=each,
     headline=types.Headline(

@@ -257,4 +257,6 @@ BENCHMARK = types.Benchmark(
         types.HarnessTask(style, REPORTED, ((DATASET, style, "test"),), {"debiasing": "none"}) for style in STYLES
     ),
     wordings="template",
+    beyond=lambda row: row["debiasing"] != "none",
+    sample=lambda row: (row["job"], row["group"]),
 )

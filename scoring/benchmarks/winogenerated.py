@@ -113,4 +113,5 @@ BENCHMARK = types.Benchmark(
         ("sentence_female", "sentence_male"),
         about=("job", "slot", "id"),
     ),
+    sample=lambda row: (row["occupation"], "women" if row["bls_pct_female"] > 50 else "men"),
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -192,17 +192,102 @@ def given(rows: Iterable[Row], dataset: str, config: str, split: str, limit: int
 
 
 def of_benchmark(
-    benchmark: Benchmark, source: str, dataset: str, config: str, split: str, limit: int | None = None
+    benchmark: Benchmark,
+    source: str,
+    dataset: str,
+    config: str,
+    split: str,
+    limit: int | None = None,
+    groups: Literal["headline", "all"] = "all",
 ) -> Loaded:
-    """One split that a benchmark reads: its own rows (:func:`given`), or those of a built data set (:func:`load`)."""
+    """One split that a benchmark reads: its own rows (:func:`given`), or those of a built data set (:func:`load`).
+
+    With ``groups`` as ``headline`` the rows beyond the headline (:attr:`Benchmark.beyond`) are not asked. ``limit``
+    rows are drawn as :func:`drawn` says.
+    """
     if benchmark.rows:
-        loaded = given(benchmark.rows(dataset, config, split), dataset, config, split, limit)
+        loaded = given(benchmark.rows(dataset, config, split), dataset, config, split)
     else:
-        loaded = load(source, dataset, config, split, limit)
-    if benchmark.each:
-        rows = Rows(loaded.rows.table, loaded.rows.names, benchmark.each)
-        loaded = replace(loaded, rows=rows)
-    return loaded
+        loaded = load(source, dataset, config, split)
+    table, version = loaded.rows.table, loaded.version
+    each = benchmark.each
+    beyond = benchmark.beyond if groups == "headline" else None
+    if limit is not None and limit < table.num_rows:
+        candidates = []
+        for place, row in enumerate(loaded.rows):
+            if beyond and beyond(row):
+                continue
+            cluster, stratum = str(place), ""
+            if benchmark.sample:
+                cluster, stratum = benchmark.sample(row)
+            candidates.append((place, cluster, stratum))
+        places = drawn(candidates, limit, whole=bool(benchmark.rows))
+        # A part of the rows is another version of the data: runs of both cannot be compared.
+        version += f", {len(places)} of {table.num_rows} rows"
+        table = table.take(places)
+    elif beyond is not None:
+        each = _without(beyond, each)
+    return replace(loaded, version=version, rows=Rows(table, loaded.rows.names, each))
+
+
+def _without(
+    beyond: Callable[[Row], bool], each: Callable[[Row], Iterable[Row]] | None
+) -> Callable[[Row], Iterable[Row]]:
+    """The rows that are asked in place of one: none for a row beyond the headline."""
+
+    def chosen(row: Row) -> Iterable[Row]:
+        if beyond(row):
+            return ()
+        if each:
+            return each(row)
+        return (row,)
+
+    return chosen
+
+
+def drawn(rows: Sequence[tuple[int, str, str]], limit: int, *, whole: bool = False) -> list[int]:
+    """The places of ``limit`` rows, always the same ones: of as many clusters as possible, and of all strata.
+
+    Parameters
+    ----------
+    rows:
+        The place of each row, its cluster and its stratum. Clusters are drawn so that each stratum has its share of
+        them. A second row of a cluster is taken when each has one.
+    whole:
+        Clusters are taken as a whole, as the two prompts of a pair: at least one, and at most ``limit`` rows.
+
+    >>> rows = [(place, f"job {place // 3}", "women" if place < 6 else "men") for place in range(12)]
+    >>> [place // 3 for place in drawn(rows, 4)], len(drawn(rows, 2)), len(drawn(rows, 7, whole=True))
+    ([0, 1, 2, 3], 2, 6)
+    """
+    stream = random.Random(0)
+    shuffled = list(rows)
+    stream.shuffle(shuffled)
+    # A cluster is in the stratum of its first row.
+    clusters: dict[str, list[int]] = {}
+    strata: dict[str, list[str]] = {}
+    for place, cluster, stratum in shuffled:
+        if cluster not in clusters:
+            strata.setdefault(stratum, []).append(cluster)
+        clusters.setdefault(cluster, []).append(place)
+    # The r-th of n clusters of a stratum stands at (r + 1/2) / n, so each beginning of the order has all strata in
+    # their proportions.
+    positions = []
+    for stratum, names in strata.items():
+        for rank, name in enumerate(names):
+            positions.append(((rank + 0.5) / len(names), stratum, name))
+    order = [name for _, _, name in sorted(positions)]
+    chosen: list[int] = []
+    if whole:
+        for name in order:
+            if not chosen or len(chosen) + len(clusters[name]) <= limit:
+                chosen += clusters[name]
+        return sorted(chosen)
+    for turn in range(max(map(len, clusters.values()), default=0)):
+        for name in order:
+            if turn < len(clusters[name]) and len(chosen) < limit:
+                chosen.append(clusters[name][turn])
+    return sorted(chosen)
 
 
 def _loaded(

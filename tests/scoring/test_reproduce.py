@@ -628,7 +628,7 @@ def test_a_command_that_fails_is_named_and_the_others_go_on(few, monkeypatch, tm
 def test_a_dry_run_prints_commands_with_requests_memory_and_hours(few):
     done = run("occugender/table-10", "--model", "meta-llama/Llama-2-7b-hf", "--dry-run", "--data", few / "data")
     (line,) = done.stdout.splitlines()
-    assert line.startswith("probes score meta-llama/Llama-2-7b-hf --profile paper --benchmarks occugender --dtype bf")
+    assert line.startswith("probes score meta-llama/Llama-2-7b-hf --profile paper --benchmarks occugender --groups all")
     # 280 explicit and 840 implicit prompts.
     assert re.search(r"# 1,120 requests, about 16\.8 GB of GPU memory and less than 0\.01 hours$", line)
 

@@ -1,11 +1,16 @@
 """Reading built data sets: what is there, what is not, and what is not as it was."""
 
+from collections import Counter
+
 import datasets
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from scoring.inputs import tables
+from scoring import benchmarks
+from scoring.asking import run
+from scoring.benchmarks import _prompts
+from scoring.inputs import prompt_file, tables
 from scoring.types import ScoringError
 from tests.scoring.made import data_set
 
@@ -31,6 +36,70 @@ def test_a_limit_takes_the_same_rows_every_time_and_says_so(folder):
     assert len(ids) == 4
     assert loaded.rows == tables.load(folder, "made", "one", "test", limit=4).rows
     assert loaded.version.endswith(", 4 of 10 rows")
+
+
+def jobs_asked():
+    """Two templates of eight jobs of women and four of men, each without and with two debiasing prompts."""
+    for number in range(12):
+        for template in ("implicit-a", "implicit-b"):
+            for debiasing in ("none", "1", "2"):
+                about = {"job": f"job {number}", "group": "male" if number % 3 == 2 else "female"}
+                about |= {"template": template, "debiasing": debiasing, "female_percent": 50.0, "level": "none"}
+                options = {f"options_{gender}": [f" {gender}"] for gender in ("male", "female", "diverse")}
+                yield {"id": f"{template}-{debiasing}-{number}", "prompt": "A", **about, **options}
+
+
+@pytest.fixture
+def jobs(tmp_path):
+    return str(data_set(tmp_path, "occugender", {("implicit", "test"): list(jobs_asked())}))
+
+
+def asked(folder, limit=None, groups="headline"):
+    (part,) = run.read([benchmarks.get("occugender")], folder, "clean", limit, groups=groups)
+    (split,) = part.splits
+    return list(split.rows), split.version
+
+
+def test_rows_beyond_the_headline_are_asked_on_request_alone(jobs):
+    plain, version = asked(jobs)
+    assert (len(plain), {row["debiasing"] for row in plain}) == (24, {"none"})
+    every, whole = asked(jobs, groups="all")
+    assert len(every) == 72
+    # All rows of the headline are there, so neither run is partial and both are of the same data.
+    assert version == whole
+    assert "," not in version
+
+
+@pytest.mark.parametrize("limit", [3, 6, 9])
+def test_a_limit_takes_as_many_clusters_of_the_headline_and_strata_in_their_proportions(jobs, limit):
+    rows, version = asked(jobs, limit)
+    assert len({row["job"] for row in rows}) == len(rows) == limit
+    assert {row["debiasing"] for row in rows} == {"none"}
+    # Two of three jobs are those of women.
+    assert Counter(row["group"] for row in rows) == {"female": 2 * limit // 3, "male": limit // 3}
+    assert version.endswith(f", {limit} of 72 rows")
+    assert rows == asked(jobs, limit)[0]
+
+
+def test_a_limit_above_the_number_of_clusters_takes_second_rows(jobs):
+    rows, _ = asked(jobs, 20)
+    assert sorted(Counter(row["job"] for row in rows).values()) == [1] * 4 + [2] * 8
+
+
+def test_a_limit_never_tears_the_prompts_of_a_pair(tmp_path):
+    file = tmp_path / "mine.csv"
+    file.write_text("man,woman\n" + "".join(f"He {n},She {n}\n" for n in range(20)), encoding="utf-8")
+    chosen = _prompts.benchmark(prompt_file.read(file))
+    for limit, count in ((1, 2), (2, 2), (7, 6), (39, 38)):
+        (part,) = run.read([chosen], "nowhere", "clean", limit)
+        pairs = Counter(row["pair"] for row in part.splits[0].rows)
+        assert set(pairs.values()) == {2}, limit
+        assert sum(pairs.values()) == count
+    groups = tmp_path / "groups.csv"
+    lines = "".join(f"A {n},{'abc'[n % 3]}\n" for n in range(30))
+    groups.write_text(f"prompt,group\n{lines}", encoding="utf-8")
+    (part,) = run.read([_prompts.benchmark(prompt_file.read(groups))], "nowhere", "clean", 6)
+    assert Counter(row["group"] for row in part.splits[0].rows) == {"a": 2, "b": 2, "c": 2}
 
 
 def test_a_missing_data_set_names_the_command_that_builds_it(tmp_path):

@@ -223,7 +223,9 @@ def read(settings: Settings) -> list[run.Part]:
         When a benchmark has no data, or a file is not the one of its manifest.
     """
     named = bool(settings.benchmarks)
-    return run.read(settings.chosen(), settings.data, settings.profile, settings.limit, named=named)
+    return run.read(
+        settings.chosen(), settings.data, settings.profile, settings.limit, named=named, groups=settings.groups
+    )
 
 
 def score(

@@ -119,7 +119,7 @@ def sampled_parts(settings: Settings) -> tuple[list[Part], list[str], list[str]]
     benchmarks = [part.benchmark for part in chosen]
     parts = []
     lacking = []
-    for part in read(benchmarks, settings.data, settings.profile, settings.limit, named=named):
+    for part in read(benchmarks, settings.data, settings.profile, settings.limit, named=named, groups=settings.groups):
         lacking += [missing.name for missing in part.lacking]
         if part.splits:
             parts.append(part)
