@@ -204,7 +204,7 @@ def test_pairs_with_rows_of_a_test_split_are_refused(tmp_path, monkeypatch, prom
 
 
 def test_sentences_of_the_benchmark_of_stated_gender_are_refused_and_others_of_jobs_are_not(tmp_path):
-    row = next(iter(stated_gender.rows("", "", "")))
+    row = next(iter(stated_gender.rows()))
     pair = {"prompt": f"{row['before']}[BLANK]{row['after']}", "object_biased": row["male"]}
     pair["object_unbiased"] = row["female"]
     settings = replace(get("fast").profiles["clean"], pairs=written(tmp_path, [*LIST, pair]))
@@ -223,7 +223,7 @@ def test_a_recipe_without_pairs_of_the_users_reads_no_test_split(monkeypatch):
 
 
 def test_a_command_refuses_pairs_of_a_test_split_before_it_loads_a_model(tmp_path):
-    row = next(iter(stated_gender.rows("", "", "")))
+    row = next(iter(stated_gender.rows()))
     pair = {"prompt": f"{row['before']}[BLANK]{row['after']}", "object_biased": row["male"]}
     path = written(tmp_path, [pair | {"object_unbiased": row["female"]}] * 4)
     with pytest.raises(MitigationError, match="in stated-gender/sentences/test"):

@@ -160,7 +160,7 @@ def test_texts_of_occupations_state_no_gender_and_are_as_often_about_each_side()
 
 
 def test_no_occupation_of_the_texts_is_one_that_only_measures():
-    measured = {row["unit"] for row in stated_gender.rows("", "", "") if row["aim"] == "stereotype" and row["held_out"]}
+    measured = {row["unit"] for row in stated_gender.rows() if row["aim"] == "stereotype" and row["held_out"]}
     assert measured
     assert measured.isdisjoint(attribute_words(PROJECT, "jobs").all)
 
