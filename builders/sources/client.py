@@ -9,7 +9,7 @@ from concurrent.futures import CancelledError
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, urljoin, urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import httpx2
 import orjson
@@ -126,7 +126,7 @@ class HttpClient:
         limits = httpx2.Timeout(None, connect=min(CONNECT, self.timeout))
         self.session = httpx2.AsyncClient(
             headers={"Accept-Encoding": "identity", **(headers if self.key else {})},
-            params=parse_qsl(parts.query, keep_blank_values=True),
+            params=parts.query,
             timeout=limits,
             limits=httpx2.Limits(max_connections=None),
         )
