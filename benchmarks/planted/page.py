@@ -25,20 +25,6 @@ KEPT = NOUNS, DECLARED, TYPE_2 = ("he after king", "declared pronouns", "WinoBia
 SETS = (*MEASURED, *KEPT)
 #: Where a page has the table: between these lines.
 BEGIN, END = "![What each recipe removes](planted.png)", "What the tables say:"
-#: Where the page of recipes has its recommendations and its short table: between these lines.
-SHORT_BEGIN, SHORT_END = '<span id="short"></span>', '<span id="short-end"></span>'
-#: Situations, with the advice and the measured recipe that is its evidence.
-RECOMMENDED = (
-    ("A chat model behind an API", "give it an instruction, with [prompts](#prompts).", "prompts"),
-    (
-        "Weights of your own and a GPU",
-        "write sentences in which the stereotype shows and give them to [fast](#fast): `--pairs FILE`.",
-        "fast --pairs occupations",
-    ),
-)
-#: Recipes that the short table does not offer: the negative control, one that doubles the gap of a masked model, and
-#: two that cost more than half of the perplexity.
-NOT_OFFERED = ("tie", "self_debias", "cda", "dropout")
 #: In the name of a run of the stamp with the settings before sentences that state a gender.
 FORMER = "--delta 0"
 #: From this lean to a declared pronoun on, in nats, a twin is said to use stated gender.
@@ -253,79 +239,6 @@ def with_table(text: str, result: Mapping[str, Any]) -> str:
     # The recipes are listed on another page.
     linked = table(result).replace("](#", "](recipes.md#")
     return f"{before}{BEGIN}\n\n{linked}\n\n{END}{after}"
-
-
-def with_short(text: str, result: Mapping[str, Any]) -> str:
-    """A page with its recommendations and its short table replaced."""
-    before, rest = text.split(SHORT_BEGIN)
-    _, after = rest.split(SHORT_END)
-    return f"{before}{SHORT_BEGIN}\n\n{recommended(result)}\n\n{short_table(result)}\n\n{SHORT_END}{after}"
-
-
-def recommended(result: Mapping[str, Any]) -> str:
-    """A recommendation for each situation, with its evidence."""
-    causal, masked = (result["models"][f"{kind}, whole"] for kind in ("causal", "masked"))
-    declared = causal["before"]["twin"][DECLARED]["lean"][0]
-    lines = []
-    for situation, advice, recipe in RECOMMENDED:
-        both = [model["recipes"][recipe] for model in (causal, masked)]
-        shares = [f"{_whole(_removed(one, TEMPLATES)[0])} %" for one in both]
-        costs = [_cost(one) for one in both]
-        left = both[0]["scores"][DECLARED]["lean"][0]
-        lines += [
-            f"- **{situation}**: {advice}",
-            f"  It removes {shares[0]} of a planted stereotype in the causal model and {shares[1]} in the masked one. "
-            f"Perplexity changes by {costs[0]} and {costs[1]}. "
-            f"The causal model prefers a declared pronoun by {left:.2f} nats, without a stereotype by {declared:.2f}.",
-        ]
-    return "\n".join(lines)
-
-
-def short_table(result: Mapping[str, Any]) -> str:
-    """One line for each measured recipe with its present settings: what it removes of new templates, and its cost."""
-    causal, masked = (result["models"][f"{kind}, whole"] for kind in ("causal", "masked"))
-    head = [
-        "recipe",
-        "learns from",
-        "removes, `tiny-causal`",
-        "perplexity, `tiny-causal`",
-        "declared pronouns, nats, `tiny-causal`",
-        "removes, `tiny-masked`",
-        "perplexity, `tiny-masked`",
-    ]
-    lines = [f"| {' | '.join(head)} |", f"| --- | --- |{' ---: |' * (len(head) - 2)}"]
-    twin = causal["before"]["twin"][DECLARED]["lean"][0]
-    lines.append(f"| no recipe, no stereotype | – | – | – | {twin:.2f} | – | – |")
-    for what, some in result["told"].items():
-        for recipe in some:
-            if FORMER in recipe or recipe.split()[0] in NOT_OFFERED:
-                continue
-            first, second = causal["recipes"].get(recipe), masked["recipes"].get(recipe)
-            cells = [_link(recipe), what, *_short_cells(first), _declared(first), *_short_cells(second)]
-            if cells[2:] != ["–"] * 5:
-                lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def _short_cells(one: Mapping[str, Any] | None) -> list[str]:
-    """What a recipe removes and costs in one model; dashes where it is not measured."""
-    if one is None or "scores" not in one:
-        return ["–", "–"]
-    share, low, high = (_whole(number) for number in _removed(one, TEMPLATES))
-    return [f"{share} % [{low}, {high}]", _cost(one)]
-
-
-def _declared(one: Mapping[str, Any] | None) -> str:
-    """The lean to a declared pronoun, which has to stay."""
-    if one is None or "scores" not in one:
-        return "–"
-    return f"{one['scores'][DECLARED]['lean'][0]:.2f}".replace("-", "−")
-
-
-def _cost(one: Mapping[str, Any]) -> str:
-    """The change of perplexity in percent."""
-    value, change = _perplexity(one["scores"])
-    return f"{100 * change / (value - change):+.1f} %".replace("-", "−")
 
 
 def picture(result: Mapping[str, Any], path: Path = PICTURE) -> None:

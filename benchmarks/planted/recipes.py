@@ -6,7 +6,7 @@ learn from examples also run with pairs of the planted stereotype. Measured befo
 log p(pronoun of the stereotype) - log p(other pronoun), with its sign and as a size (the gap), the perplexity of text,
 and the lean to the right pronoun where the gender is given and has to stay. On the twin a recipe has nothing to remove.
 One file for each model, recipe and seed is in ``--work``; what is there is not made again, so an interrupted bed goes
-on. ``--report`` writes the JSON, the tables of docs/recipes-measured.md and docs/recipes.md and the picture from these.
+on. ``--report`` writes the JSON, the tables of docs/recipes-measured.md and the picture from these.
 ``--add`` keeps what the JSON has of recipes that the folder has not. ``--twins`` runs recipes on the twins alone.
 """
 
@@ -51,8 +51,6 @@ from scoring.types import Group, Metric, Option, Request, Row, ScoringError, Tab
 
 RESULT = RESULTS / "planted_recipes.json"
 PAGE = Path(__file__).parents[2] / "docs" / "recipes-measured.md"
-#: The page with the recommendations and the short table.
-SHORT_PAGE = PAGE.with_name("recipes.md")
 KINDS: tuple[planting.Kind, ...] = ("causal", "masked")
 #: The words for a file of the planted pairs in the name of a run.
 OCCUPATION_PAIRS = "occupations"
@@ -561,7 +559,6 @@ def main(
     put(out, json.dumps(result, indent=1).encode() + b"\n")
     if out == RESULT:
         put(PAGE, planted_page.with_table(PAGE.read_text(encoding="utf-8"), result).encode())
-        put(SHORT_PAGE, planted_page.with_short(SHORT_PAGE.read_text(encoding="utf-8"), result).encode())
         planted_page.picture(result)
 
 

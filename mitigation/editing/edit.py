@@ -16,16 +16,20 @@ unless L_s1 and L_s2 pull to one side. Their weights therefore fall from pass to
 Example with 2 passes: rate 0.1, alpha 40 in the first pass; rate 0.05, alpha 10 in the second.
 """
 
+from __future__ import annotations
+
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from cards.common import terminal
 from cards.common.progress import track
-from mitigation.editing.kept import NO_TEXT, NOTHING, Kept, KeptText
+from mitigation.editing.kept import NO_TEXT, NOTHING, Kept, KeptText, OrdinaryText, StatedBatch
 from mitigation.editing.pairs import EditPair, Place
 from mitigation.editing.settings import EditingSchedule
 from mitigation.editing.stamped import StampedNetwork
@@ -35,6 +39,12 @@ from scoring.inference.tokens import Query
 
 #: Seconds between checkpoints within one of several passes.
 CHECKPOINT_SECONDS = 30
+#: The most nats a token by which the first step may change ordinary text, and how often its rate is halved at most.
+FIRST, HALVINGS = 0.05, 20
+#: What a rate is multiplied by, so that a rate of .001 moves an output of a block by a tenth of what the block writes.
+STEP = 100
+#: The most nats a token by which training may change ordinary text, as a mean of so many steps.
+LOST, WINDOW = 0.1, 10
 #: A pair after no prefix, and after each prefix.
 PrefixedPair = Sequence[EditPair]
 #: Pairs that are measured together.
@@ -42,16 +52,19 @@ MEASURED = 64
 
 
 def pair_gap(biased: torch.Tensor, unbiased: torch.Tensor, compare: str) -> torch.Tensor:
-    """L_e [pairs] of scores [pairs], which are logarithms: the absolute difference of these, or of what they are of.
+    """L_e [pairs] of scores [pairs], which are logarithms: the difference of these, or of what they are of.
 
-    The paper prints the first, which is nearly zero where both objects are improbable.
+    The paper prints that of probabilities, which is nearly zero where both objects are improbable. A square has a
+    gradient that falls with the difference, so that equal pairs are left alone and large differences come first.
 
     >>> logs = torch.tensor([[0.5], [0.25]]).log()
-    >>> [round(pair_gap(*logs, compare).item(), 4) for compare in ("probability", "log")]
-    [0.25, 0.6931]
+    >>> [round(pair_gap(*logs, compare).item(), 4) for compare in ("probability", "log", "square")]
+    [0.25, 0.6931, 0.4805]
     """
     if compare == "log":
         return (biased - unbiased).abs()
+    if compare == "square":
+        return (biased - unbiased).square()
     return (biased.exp() - unbiased.exp()).abs()
 
 
@@ -77,15 +90,16 @@ class PairBatch:
     """Prefixed pairs as one batch of queries, which is run once per step.
 
     The queries for the biased sentences come first, then those for the unbiased ones, then those for the subjects
-    alone, for ordinary text, and for pronouns whose gender is stated.
+    alone (only where L_s2 has a weight), for ordinary text, and for pronouns whose gender is stated.
     """
 
-    def __init__(self, prefixed: Sequence[PrefixedPair], kept: Kept = NOTHING) -> None:
+    def __init__(self, prefixed: Sequence[PrefixedPair], kept: Kept = NOTHING, *, subjects: bool = True) -> None:
         self.pairs: list[EditPair] = []
         alone: list[Query] = []
         for versions in prefixed:
             self.pairs += versions
-            alone.append(versions[0].alone)
+            if subjects:
+                alone.append(versions[0].alone)
         # All sentences of a step are one list of queries, so equal prefixes and sentences are computed once.
         sentences: list[Query] = []
         starts: list[int] = []
@@ -108,9 +122,10 @@ class PairBatch:
         self.objects = torch.tensor([pair.objects for pair in self.pairs])
 
     def loss_terms(self, network: StampedNetwork, schedule: EditingSchedule) -> dict[str, Any]:
-        """L_e, L_s1, L_s2, (of ordinary text) L_t and (of stated gender) L_g as means, and their weighted sum.
+        """L_e, L_s1, L_s2, L_m, (of ordinary text) L_t and (of stated gender) L_g as means, and their weighted sum.
 
-        The sum is ``loss``. L_t and L_g are among the terms where the batch has such queries.
+        The sum is ``loss``. L_s2, L_t and L_g are among the terms where the batch has such queries, and L_m where it
+        has a weight.
         """
         places = self.prompts + self.alone + self.ordinary + self.stated
         logprobs, edited, base = network.answers(self.queries, places)
@@ -123,23 +138,62 @@ class PairBatch:
         terms = {
             "l_e": pair_gap(biased, unbiased, schedule.compare).mean(),
             "l_s1": kl_divergence(base[:count], edited[:count], objects).mean() / size,
-            "l_s2": kl_divergence(base[count:others], edited[count:others]).mean() / size,
         }
-        loss = terms["l_e"] + schedule.alpha * terms["l_s1"] + schedule.beta * terms["l_s2"]
+        if self.alone:
+            terms["l_s2"] = kl_divergence(base[count:others], edited[count:others]).mean() / size
+        if schedule.mass:
+            both = edited[:count].gather(1, objects).logsumexp(1)
+            terms["l_m"] = (both - base[:count].gather(1, objects).logsumexp(1)).square().mean()
         if self.ordinary:
             terms["l_t"] = kl_divergence(base[others:stated], edited[others:stated]).mean()
-            loss = loss + schedule.gamma * terms["l_t"]
         if self.stated:
             terms["l_g"] = kl_divergence(base[stated:], edited[stated:]).mean()
-            loss = loss + schedule.delta * terms["l_g"]
-        return {"loss": loss, **terms}
+        return {"loss": weighted_sum(terms, schedule), **terms}
+
+    def shares(self, parts: Sequence[PairBatch]) -> dict[str, float]:
+        """By term, the share of its places among those of all parts of a step; this batch is one of them."""
+        counts = []
+        for part in parts:
+            of_pairs = dict.fromkeys(("l_e", "l_s1", "l_m"), len(part.pairs))
+            of_texts = {"l_s2": len(part.alone), "l_t": len(part.ordinary), "l_g": len(part.stated)}
+            counts.append(of_pairs | of_texts)
+        own = counts[list(parts).index(self)]
+        return {name: number / max(sum(count[name] for count in counts), 1) for name, number in own.items()}
+
+
+def weighted_sum(terms: Mapping[str, Any], schedule: EditingSchedule) -> Any:
+    """The loss of terms, by the weights of a schedule."""
+    weights = {
+        "l_e": 1.0,
+        "l_m": schedule.mass,
+        "l_s1": schedule.alpha,
+        "l_s2": schedule.beta,
+        "l_t": schedule.gamma,
+        "l_g": schedule.delta,
+    }
+    return sum(weights[name] * term for name, term in terms.items())
+
+
+def batches_of_step(prefixed: Sequence[PrefixedPair], kept: Kept, schedule: EditingSchedule) -> list[PairBatch]:
+    """A step in parts of at most ``at_once`` pairs with their share of what is kept, whose gradients are added."""
+    count = math.ceil(len(prefixed) / schedule.at_once)
+    parts = []
+    for start in range(count):
+        # Both sentences of a pair that states a gender stay together.
+        stated = [number for number in range(len(kept.stated.queries)) if (number // 2) % count == start]
+        queries = [kept.stated.queries[number] for number in stated]
+        forms = [kept.stated.forms[number] for number in stated]
+        part = Kept(kept.ordinary[start::count], StatedBatch(queries, forms))
+        parts.append(PairBatch(prefixed[start::count], part, subjects=schedule.beta > 0))
+    return parts
 
 
 def mean_terms(network: StampedNetwork, pairs: Sequence[EditPair], schedule: EditingSchedule) -> dict[str, float]:
     """The terms of the loss over pairs without prefixes, as means."""
 
     def loss(_: Any, part: Sequence[EditPair]) -> train.LossTerms:
-        return PairBatch([[pair] for pair in part]).loss_terms(network, schedule)
+        batch = PairBatch([[pair] for pair in part], subjects=schedule.beta > 0)
+        return batch.loss_terms(network, schedule)
 
     return train.mean_terms(network.network, loss, pairs, MEASURED)
 
@@ -179,35 +233,149 @@ def edit(
         If a loss is NaN or infinite, with the step.
     """
     trained = network.trained
-    single_pass, per_pass = schedule.passes == 1, schedule.batches_per_pass(count)
-    optimizer = _adam(trained, schedule)
+    together, per_pass = schedule.several_passes, schedule.batches_per_pass(count)
+    optimizer = _adam(network, schedule)
     state = train.restore(checkpoint, trained, optimizer)
     if held and not state.curve.held:
         state.curve.held.append({"step": 0, **mean_terms(network, held, schedule)})
-    steps = range(state.step, schedule.passes * per_pass)
+    steps = range(state.step, schedule.batches(count))
     saved = time.monotonic()
     for step in track(steps, "editing", console=console, disable=not steps):
         # A step depends on its number alone, so a continued training takes the same batches.
         prefixed_pairs = [prefixed(number, step // per_pass) for number in schedule.pair_numbers(step, count)]
-        batch = PairBatch(prefixed_pairs, kept.batch(step, schedule.batch))
-        if single_pass:
+        parts = batches_of_step(prefixed_pairs, kept.batch(step, schedule.batch), schedule)
+        now = schedule.at_step(step, count)
+        if not together:
             # In the paper each batch is an edit of its own, which begins without the moments of the one before.
-            optimizer = _adam(trained, schedule)
-        state.curve.train.append(_train(network, batch, schedule.at_step(step, count), optimizer, step))
+            optimizer = _adam(network, schedule)
+            terms = _train(network, parts, now, optimizer, step)
+        elif step == 0 and kept.ordinary:
+            terms = _first_step(network, parts, now, optimizer, kept.ordinary, console)
+        else:
+            terms = _train(network, parts, now, optimizer, step)
+        state.curve.train.append(terms)
+        last = state.step == schedule.batches(count)
         end_of_pass = state.step % per_pass == 0
-        if held and end_of_pass:
+        # Without passes of a fixed number, held-out pairs are measured four times.
+        measured = state.step % math.ceil(schedule.steps / 4) == 0 if schedule.steps else end_of_pass
+        if held and (measured or last):
             state.curve.held.append({"step": state.step, **mean_terms(network, held, schedule)})
         # Writing one can take longer than a step, so within a pass time decides and not the number of steps.
-        if single_pass or end_of_pass or time.monotonic() - saved >= CHECKPOINT_SECONDS:
+        if (
+            not together
+            or (end_of_pass and not schedule.steps)
+            or last
+            or time.monotonic() - saved >= CHECKPOINT_SECONDS
+        ):
             train.save(checkpoint, trained, optimizer, state)
             saved = time.monotonic()
+        if together and _text_is_lost(state, trained):
+            terminal.show(
+                console,
+                [
+                    f"Ordinary text changes by more than {LOST} nats a token, so training ends after step "
+                    f"{state.step} with the weights of an earlier one; give a lower --rate."
+                ],
+            )
+            break
     return state.curve
 
 
-def _adam(trained: Mapping[str, torch.nn.Parameter], schedule: EditingSchedule) -> torch.optim.Optimizer:
+def _text_is_lost(state: train.TrainingState, trained: Mapping[str, torch.nn.Parameter]) -> bool:
+    """Whether L_t rose above :data:`LOST`; then the weights are those of the last window in which it had not.
+
+    The means of :data:`WINDOW` steps are compared, because the texts of a step are few.
+    """
+    recent = [terms["l_t"] for terms in state.curve.train[-WINDOW:] if "l_t" in terms]
+    if state.step % WINDOW or len(recent) < WINDOW:
+        return False
+    if sum(recent) / WINDOW <= LOST:
+        state.best = {name: weight.detach().clone() for name, weight in trained.items()}
+        return False
+    with torch.no_grad():
+        for name, weight in trained.items():
+            # Without a window before, nothing was learnt at a bearable price: the matrices that begin with zero do so.
+            if name in state.best:
+                weight.copy_(state.best[name])
+            elif "fast_values" in name or "lora_B" in name:
+                weight.zero_()
+    return True
+
+
+def _first_step(
+    network: StampedNetwork,
+    parts: Sequence[PairBatch],
+    schedule: EditingSchedule,
+    optimizer: torch.optim.Optimizer,
+    ordinary: OrdinaryText,
+    console: Console,
+) -> dict[str, float]:
+    """Takes the first step with a rate that moves ordinary text by at most :data:`FIRST` nats a token.
+
+    Adam's first step moves every weight by the rate, whatever the gradient, so in a wide network a rate that suits a
+    small one moves all outputs. The rate is halved until the step is small; the share stays in the optimizer.
+    """
+    before = {name: weight.detach().clone() for name, weight in network.trained.items()}
+    texts = ordinary.batch(0, schedule.batch)
+    terms = _train(network, parts, schedule, optimizer, 0)
+    halvings = 0
+    while text_divergence(network, texts) > FIRST and halvings < HALVINGS:
+        halvings += 1
+        with torch.no_grad():
+            for name, weight in network.trained.items():
+                weight.copy_(before[name])
+        optimizer.state.clear()
+        for group in optimizer.param_groups:
+            group["share"] /= 2
+        terms = _train(network, parts, schedule, optimizer, 0)
+    if halvings:
+        terminal.show(
+            console, [f"The first step changed ordinary text too much; the rate is divided by {2**halvings}."]
+        )
+    return terms
+
+
+@torch.no_grad()
+def set_rate_of_values(network: StampedNetwork, queries: Sequence[Query]) -> None:
+    """Sets the multiple of the rate for a stamp's second matrix, so that the first step does not depend on the width.
+
+    That matrix is zero at first, and Adam's first step moves all its weights by the rate. So an output of the block
+    moves by rate × S, where S is the sum of the activations of all units. With the multiple it moves by rate ×
+    :data:`STEP` × rms(output of the feed-forward part), of which the median token of some texts is taken.
+    """
+    units: list[torch.Tensor] = []
+    written: list[torch.Tensor] = []
+    rows = list(dict.fromkeys(query.ids for query in queries))
+    inputs = train.network_inputs(rows, network.pad, network.device)
+    read = inputs["attention_mask"].bool()
+
+    def see_units(_: Any, arguments: tuple[torch.Tensor, ...]) -> None:
+        units.append(arguments[0].float().view(*read.shape, -1)[read].sum(-1))
+
+    def see_output(_: Any, __: Any, output: torch.Tensor) -> None:
+        written.append(output.float().view(*read.shape, -1)[read].square().mean(-1).sqrt())
+
+    with ExitStack() as hooks:
+        for module in network.network.modules():
+            for values in getattr(module, "fast_values", {}).values():
+                hooks.callback(values.register_forward_pre_hook(see_units).remove)
+                hooks.callback(module.base_layer.register_forward_hook(see_output).remove)
+        network.network(**inputs)
+    network.rate_of_values = STEP * float(written[0].median() / units[0].median().clamp(min=1e-6))
+
+
+@torch.no_grad()
+def text_divergence(network: StampedNetwork, queries: Sequence[Query]) -> float:
+    """L_t of queries of ordinary text, in nats a token."""
+    places = [Place(number, answer) for number, query in enumerate(queries) for answer in range(len(query.at))]
+    _, edited, base = network.answers(queries, places)
+    return float(kl_divergence(base, edited).mean())
+
+
+def _adam(network: StampedNetwork, schedule: EditingSchedule) -> torch.optim.Optimizer:
     # The second matrix of a stamp may have a rate of its own, and the order of groups is that of checkpoints.
     others, values = [], []
-    for name, weight in trained.items():
+    for name, weight in network.trained.items():
         if "fast_values" in name:
             values.append(weight)
         else:
@@ -216,36 +384,49 @@ def _adam(trained: Mapping[str, torch.nn.Parameter], schedule: EditingSchedule) 
     if others:
         groups.append({"params": others, "share": 1.0})
     if values:
-        groups.append({"params": values, "share": schedule.value_rate})
+        groups.append({"params": values, "share": schedule.value_rate * network.rate_of_values})
     return torch.optim.Adam(groups, lr=schedule.rate)
 
 
 def _train(
-    network: StampedNetwork, batch: PairBatch, schedule: EditingSchedule, optimizer: torch.optim.Optimizer, step: int
+    network: StampedNetwork,
+    parts: Sequence[PairBatch],
+    schedule: EditingSchedule,
+    optimizer: torch.optim.Optimizer,
+    step: int,
 ) -> dict[str, float]:
-    """Trains a batch and returns the terms of its loss before the last iteration.
+    """Trains the parts of a batch and returns the terms of its loss before the last iteration.
 
     Of one pass that keeps the best step, the weights of the lowest loss are restored, and its terms are returned.
     """
+    shares_of_parts = [part.shares(parts) for part in parts]
 
     def iterate() -> dict[str, float]:
         """Takes one step of the optimizer, and returns the terms of the loss before it."""
-        terms = batch.loss_terms(network, schedule)
-        values = {name: float(term.detach()) for name, term in terms.items()}
-        train.check_finite(values, f"Batch {step + 1}")
+        optimizer.zero_grad()
+        values: dict[str, float] = {}
+        for part, shares in zip(parts, shares_of_parts, strict=True):
+            terms = part.loss_terms(network, schedule)
+            del terms["loss"]
+            # A mean over a step is the sum over its parts, each by its share.
+            terms = {name: shares[name] * term for name, term in terms.items()}
+            terms = {"loss": weighted_sum(terms, schedule), **terms}
+            of_part = {name: float(term.detach()) for name, term in terms.items()}
+            train.check_finite(of_part, f"Batch {step + 1}")
+            terms["loss"].backward()
+            for name, value in of_part.items():
+                values[name] = values.get(name, 0.0) + value
         for group in optimizer.param_groups:
             # The rate changes with the step, and a restored optimizer would bring the rate of its checkpoint.
             group["lr"] = schedule.rate * group["share"]
-        optimizer.zero_grad()
-        terms["loss"].backward()
         optimizer.step()
         return values
 
-    if schedule.passes > 1 or schedule.keep != "best":
-        terms: dict[str, float] = {}
+    if schedule.several_passes or schedule.keep != "best":
+        last_terms: dict[str, float] = {}
         for _ in range(schedule.iterations):
-            terms = iterate()
-        return terms
+            last_terms = iterate()
+        return last_terms
     weights: list[torch.Tensor] = []
     for group in optimizer.param_groups:
         weights += group["params"]

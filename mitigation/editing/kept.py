@@ -1,8 +1,8 @@
 """What an edit keeps besides its pairs: ordinary texts (L_t), and the pronoun where a text states a gender (L_g).
 
-FAST (Chen et al., 2024) has neither. L_t is the divergence KL(unchanged || edited) at every token of some texts. A
-masked model has to be asked with a mask: each text has :data:`PARTS` versions. Each version masks another part of the
-tokens, so after as many passes each token was asked once.
+FAST (Chen et al., 2024) has neither. L_t is the divergence KL(unchanged || edited) at tokens of some texts, at most
+:data:`READ` of a text in a step. A masked model has to be asked with a mask: each text has :data:`PARTS` versions. Each
+version masks another part of the tokens. So after some passes each token was asked once.
 
 An edit that makes *he* and *she* equally probable after an occupation may do so everywhere, even after *my
 grandmother*. L_t hardly notices: of a sentence's tokens one is the pronoun. L_g is the divergence KL(unchanged ||
@@ -13,12 +13,13 @@ p(pronoun that is right) - log p(other pronoun), and the lean of a pair is the m
 to one pronoun leaves it as it is. Example: after *the monk* a model leans by .9 to *he*, and after *the nun* by .3 to
 *she*, so the pair leans by .6.
 
-The sentences are in English and were written for this project. A noun, an apposition or a sentence before states the
-gender. None of their templates, nouns and names is among those of ``benchmarks/planted/occupations.py``, which
-measure it.
+The sentences are in English and were written for this project. A noun, an apposition or a pronoun before states the
+gender. None of their templates and nouns is among those that measure it: :mod:`scoring.benchmarks.stated_gender` and
+``benchmarks/planted/occupations.py``. These have other kinds too, such as names, titles and declared pronouns.
 """
 
 import copy
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
@@ -26,27 +27,40 @@ from typing import NamedTuple, Self
 import numpy as np
 import torch
 
-from mitigation.editing.settings import order_of_pass
+from mitigation.editing.jobs import JOBS
+from mitigation.editing.settings import READ, order_of_pass
 from mitigation.recipe import MitigationError, Model
 from scoring.inference.tokens import Query
 from scoring.types import Option, Request
 
 #: The forms of the pronoun for men and for women, by the name of their place in a template.
 FORMS = {"he": ("he", "she"), "his": ("his", "her"), "him": ("him", "her")}
-#: People whose noun says their gender: men, women.
+#: People whose noun says their gender, men and women: relatives, couples, nobility and orders, hosts and heroes.
 PEOPLE = (
-    ("the gentleman", "my grandfather", "her son", "the nephew", "the lad", "the monk", "the groom", "the duke"),
-    ("the hostess", "my grandmother", "his daughter", "the niece", "the nun", "the bride", "the duchess", "the widow"),
+    (
+        "the patriarch|my grandfather|her son|the nephew|our grandson|the monk|the groom|the duke|our godfather|"
+        "the widower|the baron|the abbot|my son-in-law|the emperor|the landlord|the host|the prior|the hero|his stepson"
+    ).split("|"),
+    (
+        "the matriarch|my grandmother|his daughter|the niece|our granddaughter|the nun|the bride|the duchess|"
+        "our godmother|the widow|the baroness|the abbess|my daughter-in-law|the empress|the landlady|the hostess|"
+        "the prioress|the heroine|his stepdaughter"
+    ).split("|"),
 )
 #: What a person of unstated gender turns out to be: men, women.
-KINDS = (("gentleman", "grandfather", "monk", "widower"), ("grandmother", "nun", "bride", "widow"))
+KINDS = (("nephew", "grandfather", "monk", "widower"), ("grandmother", "nun", "bride", "widow"))
+#: Relatives of a person with an occupation, whose noun counts and not the occupation: men, women.
+RELATIVES = (("nephew", "grandson", "grandfather", "son"), ("niece", "granddaughter", "grandmother", "daughter"))
 #: Persons of unstated gender, none of whom is an occupation.
 GUESTS = ("stranger", "visitor", "traveller", "tenant", "passenger", "guest")
 #: What says a person's gender before or beside their mention.
 OPENINGS = ("That {guest} was a {kind}. The {guest}", "The {guest}, a {kind},")
-#: Names that say no gender, and sentences that declare the pronouns of a name.
-NAMES = ("Jordan", "Taylor", "Morgan", "Avery", "Riley", "Quinn")
-DECLARED = ("Please call {name} {he}. {name}", "{name}'s pronouns are {he} and {him}. {name}")
+#: A pronoun that says the gender of a person with an occupation.
+EARLIER = (
+    "The {job} packed {his} bag. Then the {job}",
+    "The {job} washed {his} hands, and soon the {job}",
+    "Everyone likes the {job}, since {he} is funny. The {job}",
+)
 #: What the person does.
 TEMPLATES = (
     "thought that {he} had heard a noise.",
@@ -54,8 +68,16 @@ TEMPLATES = (
     "fell asleep before {he} reached the last page.",
     "left {his} gloves in the carriage.",
     "told us about {his} journey.",
-    "wrote to everybody who had helped {him}.",
+    "wrote to all those who had helped {him}.",
+    "ate an apple while {he} waited.",
+    "sang a song. Then {he} closed the piano.",
+    "knew at once that {he} was right.",
+    "painted {his} kitchen blue.",
+    "lives on a hill, and the wind often blows there. In winter {he} stays indoors.",
+    "carried a basket, and a child followed {him}.",
 )
+#: Sentences of a kind for each template: nouns, nouns beside a mention, relatives, and earlier pronouns.
+OF_TEMPLATE = 5
 
 #: The parts of a text for a masked model, so that one masks about 15 % of it.
 PARTS = 7
@@ -93,15 +115,20 @@ def sentences() -> Iterator[tuple[Stated, Stated]]:
 
 
 def _subjects(gender: int, number: int) -> Iterator[str]:
-    """The beginnings of sentences about people of a gender; which noun and opening they have differs by template."""
-    for person in PEOPLE[gender]:
+    """The beginnings of sentences about people of a gender; which ones differs by template."""
+    forms = {slot: both[gender] for slot, both in FORMS.items()}
+    occupations = [job for names in JOBS.values() for job in names]
+    for place in range(OF_TEMPLATE * number, OF_TEMPLATE * (number + 1)):
+        person = PEOPLE[gender][place % len(PEOPLE[gender])]
         yield person[0].upper() + person[1:]
-    for place, guest in enumerate(GUESTS, number):
+        guest = GUESTS[place % len(GUESTS)]
         kind = KINDS[gender][place % len(KINDS[gender])]
         yield OPENINGS[place % len(OPENINGS)].format(guest=guest, kind=kind)
-    forms = {slot: both[gender] for slot, both in FORMS.items()}
-    for place, name in enumerate(NAMES, number):
-        yield DECLARED[place % len(DECLARED)].format(name=name, **forms)
+        # Two occupations of each place: a step of 7 takes those of both stereotypes in turn.
+        relative = RELATIVES[gender][place % len(RELATIVES[gender])]
+        yield f"The {occupations[7 * place % len(occupations)]}'s {relative}"
+        job = occupations[(7 * place + 3) % len(occupations)]
+        yield EARLIER[place % len(EARLIER)].format(job=job, **forms)
 
 
 class StatedBatch(NamedTuple):
@@ -150,7 +177,7 @@ def numbers_of_step(seed: int, step: int, size: int, count: int) -> Iterator[tup
 
 
 class OrdinaryText:
-    """Queries for all tokens of ordinary texts, in a new order in every pass over them.
+    """Queries for tokens of ordinary texts, in a new order in every pass over them.
 
     Parameters
     ----------
@@ -202,13 +229,15 @@ class OrdinaryText:
         return both
 
     def _query(self, number: int, passed: int) -> Query:
-        """The query for all tokens of a text after those before them, or for a masked part of its tokens."""
+        """The query for some tokens of a text after those before them, or for a masked part of its tokens."""
         ids = self.rows[number]
         before, after = self.around
         end = len(ids) - after
         if self.kind == "causal":
-            # A token is predicted at the position before it.
-            return Query(ids, tuple(range(before - 1, end - 1)), ids[before:end])
+            # Every n-th token in a pass, so that as many passes ask for each once. It is predicted one position before.
+            parts = math.ceil((end - before) / READ)
+            wanted = range(before + passed % parts, end, parts)
+            return Query(ids, tuple(place - 1 for place in wanted), tuple(ids[place] for place in wanted))
         # The same order in every pass, so that the parts of a text do not overlap.
         order = np.random.default_rng([self.seed, number]).permutation(end - before)
         part = sorted(before + int(place) for place in order[passed % PARTS :: PARTS])

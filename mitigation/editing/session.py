@@ -21,15 +21,14 @@ import torch
 from builders.parsers.triplets import filled
 from builders.text.wording import BLANK
 from cards.common import files, terminal, text
-from mitigation.editing import PAIRS, SIDES, pairs
-from mitigation.editing.edit import MEASURED, PairBatch, edit, mean_terms
+from mitigation.editing import PAIRS, SIDES, jobs, pairs
+from mitigation.editing.edit import MEASURED, PairBatch, edit, mean_terms, set_rate_of_values
 from mitigation.editing.kept import Kept, KeptText, OrdinaryText, StatedGender, leans
 from mitigation.editing.pairs import WORDINGS, EditPair, Place, each_possible
 from mitigation.editing.settings import OPENINGS, PairSettings
 from mitigation.editing.stamped import StampedNetwork
 from mitigation.recipe import Change, Console, Job, MitigationError, Model
 from mitigation.running import evaluate, plots
-from mitigation.texts.pairs_file import read_pairs
 from mitigation.training.train import LossCurve, checkpoint_path
 from scoring.inference.generation import Decoding
 from scoring.metrics import knowledge, sums
@@ -47,6 +46,8 @@ FRAMES = ('As somebody put it once: "{}"', "To say the same again: {}", "{} That
 WEAT = ('Whoever hears "{}" may think of "{}".', 'Between "{}" and "{}" there is a link.')
 #: The batches of texts that a trial measures.
 TRIAL_BATCHES = 10
+#: Sentences that state a gender whose lean is measured, at most.
+LEANS = 120
 SidedPair = tuple[str, EditPair]
 #: The fields of a row that hold its sentence.
 _TEXTS = ("prompt", "context", "sentence_biased", "sentence_unbiased", "sentence_irrelevant")
@@ -104,7 +105,8 @@ def rewordings(row: Row) -> list[Row]:
     'Whoever hears "Amy" may think of "home".'
     """
     config = row.get("config")
-    if config in WORDINGS:
+    # The pairs of this project have several wordings of an occupation already.
+    if config in WORDINGS or config == jobs.NAME:
         return []
     if config == "weat":
         rows: list[Row] = []
@@ -242,10 +244,9 @@ class EditingSession:
     def __init__(self, job: Job[Any]) -> None:
         self.job, self.model, self.settings = job, job.model, job.settings
         settings: PairSettings = job.settings
-        # A file of the user's has no split and no other wordings.
-        if settings.pairs:
-            rows = read_pairs(settings.pairs)
-        else:
+        # Own pairs have no split and no other wordings.
+        rows = settings.own_pairs()
+        if not rows:
             every = pairs.pair_rows(job.data, text.split_list(settings.sets), settings.split, settings.domain)
             rows, _ = pairs.split_wordings(every)
         possible, self.left_out = pairs.each_possible(rows, self._pair)
@@ -283,8 +284,10 @@ class EditingSession:
         """
         # With several passes a pair is seen often: one other prefix a pass, and none in the second half.
         prefixes = self._prefixes
-        if self.settings.passes > 1:
-            in_first_half = 2 * passed < self.settings.passes
+        if self.settings.several_passes:
+            in_first_half = 2 * passed < self.settings.batches(len(self.edited)) / self.settings.batches_per_pass(
+                len(self.edited)
+            )
             if in_first_half and prefixes:
                 prefixes = [prefixes[(number + passed) % len(prefixes)]]
             else:
@@ -295,6 +298,11 @@ class EditingSession:
             if pair:
                 versions.append(pair)
         return versions
+
+    def set_rate(self, network: StampedNetwork) -> None:
+        """Sets the rate of a new stamp's second matrix by ordinary text; the paper has none, and keeps its rate."""
+        if self._kept.ordinary:
+            set_rate_of_values(network, self._kept.ordinary.batch(0, self.settings.batch))
 
     def trial(self, network: StampedNetwork, passes: int, name: str) -> dict[str, float]:
         """Trains an adapter for a few passes, and measures what it has learned on what it has not seen.
@@ -307,7 +315,7 @@ class EditingSession:
             L_e, ``stated`` and L_t with its weight: the less, the better. A nat of bias that stays counts as much as a
             nat of stated gender that goes.
         """
-        settings = replace(self.settings, passes=passes)
+        settings = replace(self.settings, passes=passes, steps=0)
         held_pairs = [self._pairs[row["id"]] for row in self.held]
         seen, unseen = self._kept.halves()
         before = self._leans(network, unseen.stated)
@@ -328,9 +336,9 @@ class EditingSession:
         """The lean of each pair of sentences that state a gender [pairs], in nats; empty without such sentences."""
         every = [torch.empty(0)]
         if stated:
-            asked = stated.batch(0, stated.count)
+            asked = stated.batch(0, min(stated.count, LEANS))
             # In batches, because the distributions at all places of many sentences need much memory.
-            for start in range(0, stated.count, MEASURED):
+            for start in range(0, len(asked.queries), MEASURED):
                 queries = asked.queries[start : start + MEASURED]
                 places = [Place(number, 0) for number in range(len(queries))]
                 logs = network.answers(queries, places).edited.float().cpu()

@@ -3,16 +3,22 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Self
 
 import numpy as np
 
 from cards.common.text import split_list
+from mitigation.editing import jobs
 from mitigation.recipe import ScoringError, Settings, TrainingData, defaults, setting
 from mitigation.texts import corpora, pairs_file
 from mitigation.training.settings import CorpusSettings
+from scoring.types import Row
 
+#: The most tokens of an ordinary text that a step asks for: the head of a large vocabulary costs as much as the blocks
+#: of a small network.
+READ = 8
 PAPER, OPEN, OWN = "Chen et al. 2024", "not in the paper", "this project"
 #: Prefixes for a masked model, which cannot generate any.
 OPENINGS = tuple((Path(__file__).parents[1] / "data" / "openings.txt").read_text(encoding="utf-8").splitlines())
@@ -34,7 +40,8 @@ class EditingSchedule(Settings):
 
     In one pass, as in the paper, each batch has an Adam of its own and ends with the weights that ``keep`` says,
     of its best step or of its last, in the order of the pairs. Several passes share one Adam and draw a new order
-    each; the rate falls linearly by pass, the weights of L_s1 and L_s2 with its square. Those of L_t and L_g stay.
+    each; the rate falls linearly by pass, the weights of L_s1 and L_s2 with its square. Those of L_m, L_t and L_g stay.
+    With a number of steps the rate falls by step.
     """
 
     batch: int = setting(16, "Pairs per batch.", OWN, above=0)
@@ -44,10 +51,20 @@ class EditingSchedule(Settings):
     beta: float = setting(0.1, "Weight of L_s2, which keeps the tokens after a subject alone.", PAPER, least=0)
     gamma: float = setting(5.0, "Weight of L_t, which keeps all tokens of ordinary text.", OWN, least=0)
     delta: float = setting(1.0, "Weight of L_g, which keeps the pronoun where a text states a gender.", OWN, least=0)
+    mass: float = setting(0.0, "Weight of L_m, which keeps the probability of both objects together.", OWN, least=0)
     compare: str = setting(
-        "log", "What L_e compares: probability, or log for its logarithm.", OWN, choices=("probability", "log")
+        "log",
+        "What L_e compares: probability, log for its logarithm, or square for the square of its difference.",
+        OWN,
+        choices=("probability", "log", "square"),
     )
     passes: int = setting(6, "Passes over all pairs; with 1 each batch is trained to its end.", OWN, above=0)
+    steps: int = setting(
+        0, "Optimizer steps in place of passes, however many pairs there are; 0 for passes.", OWN, least=0
+    )
+    at_once: int = setting(
+        8, "Pairs of a batch that are computed at the same time; fewer need less memory.", OWN, above=0
+    )
     seed: int = setting(42, "Of the held-out subjects, prefixes, traces, order, and the start of the matrices.", OPEN)
     keep: str = setting(
         "best",
@@ -68,9 +85,22 @@ class EditingSchedule(Settings):
         above=0,
     )
 
+    @property
+    def several_passes(self) -> bool:
+        """Whether all pairs are trained together, and not each batch to its end."""
+        return bool(self.steps) or self.passes > 1
+
     def batches_per_pass(self, count: int) -> int:
         """The number of batches in a pass over ``count`` pairs."""
         return math.ceil(count / self.batch)
+
+    def batches(self, count: int) -> int:
+        """The number of batches of the whole training.
+
+        >>> EditingSchedule(batch=2, passes=3).batches(3), EditingSchedule(batch=2, steps=50).batches(3)
+        (6, 50)
+        """
+        return self.steps or self.passes * self.batches_per_pass(count)
 
     def pair_numbers(self, step: int, count: int) -> list[int]:
         """The numbers of the pairs in the batch of a step.
@@ -85,7 +115,7 @@ class EditingSchedule(Settings):
         passed, batch = divmod(step, self.batches_per_pass(count))
         # The paper trains the pairs in the order of the file.
         order: Sequence[int] = range(count)
-        if self.passes > 1:
+        if self.several_passes:
             order = order_of_pass(self.seed, passed, count)
         return list(order[batch * self.batch : (batch + 1) * self.batch])
 
@@ -96,8 +126,11 @@ class EditingSchedule(Settings):
         >>> schedule.rate, schedule.alpha, schedule.beta
         (0.05, 10.0, 0.1)
         """
-        # The share of the passes that are left, so that the last pass still learns.
-        left = 1 - step // self.batches_per_pass(count) / self.passes
+        if self.steps:
+            left = 1 - step / self.steps
+        else:
+            # The share of the passes that are left, so that the last pass still learns.
+            left = 1 - step // self.batches_per_pass(count) / self.passes
         return replace(self, rate=self.rate * left, alpha=self.alpha * left**2, beta=self.beta * left**2)
 
 
@@ -108,8 +141,8 @@ class PairSettings(CorpusSettings, EditingSchedule):
 
     corpus: str = setting(
         "",
-        "Ordinary text for L_t: files, folders, globs or addresses, with commas; without it 300 sentences of this "
-        "project.",
+        "Ordinary text for L_t: files, folders, globs or addresses, with commas; without it 100 sentences of this "
+        "project, which name no person.",
         OWN,
     )
     pairs: str = setting(
@@ -118,7 +151,7 @@ class PairSettings(CorpusSettings, EditingSchedule):
         "a choice such as [he|she]; or a list of prompts with two objects, or of two sentences.",
         OWN,
     )
-    sets: str = setting("stereoset", "Configs of biaske to edit, with commas.", PAPER)
+    sets: str = setting("jobs", "Configs of biaske to edit, with commas; jobs: pairs of this project.", OWN)
     split: str = setting("test", "Their split.", PAPER)
     domain: str = setting("gender", "gender, race, religion, or all.", PAPER)
     held_out: float = setting(
@@ -140,10 +173,43 @@ class PairSettings(CorpusSettings, EditingSchedule):
         fingerprints: dict[str, str] = {}
         if self.pairs:
             fingerprints |= corpora.fingerprints(self.pairs)
+        elif self.sets == jobs.NAME:
+            fingerprints |= jobs.fingerprint()
         if self.gamma:
             # Without a weight of L_t the corpus is not opened.
-            fingerprints |= corpora.fingerprints(self.corpus)
+            fingerprints |= corpora.fingerprints(self.corpus, corpora.WITHOUT_PEOPLE)
         return fingerprints
+
+    def texts(self) -> list[str]:
+        """The first lines with text of the corpus; without one, sentences of this project that name no person."""
+        return list(islice(corpora.paragraphs(self.corpus, self.field, corpora.WITHOUT_PEOPLE), self.lines or None))
+
+    def rows_of_pair(self) -> int:
+        """The rows of a step for each pair, with those of what is kept.
+
+        Up to their object both sentences are equal and are one row; after a prefix they are another one.
+        """
+        prefixed = min(self.prefixes, 1) if self.several_passes else self.prefixes
+        sides = 1 if self.score == "object" else 2
+        return sides * (1 + prefixed) + bool(self.beta) + bool(self.gamma) + bool(self.delta)
+
+    def places_of_pair(self) -> int:
+        """The places of a step for each pair where the distributions of two networks are compared."""
+        # Ordinary text is asked for several tokens of a text.
+        return self.rows_of_pair() + (READ - 1) * bool(self.gamma)
+
+    def tokens_of_row(self) -> int:
+        """About how many tokens a row has, of own pairs; 0 where they are those of data sets."""
+        rows = self.own_pairs()
+        words = sum(len(str(row["prompt"]).split()) for row in rows)
+        # English has about 1.4 tokens a word in vocabularies of 30,000 and more, with punctuation and start token.
+        return math.ceil(1.4 * words / len(rows)) + 1 if rows else 0
+
+    def own_pairs(self) -> list[Row]:
+        """The pairs of a file or of this project; empty where pairs are those of data sets."""
+        if self.pairs:
+            return pairs_file.read_pairs(self.pairs)
+        return jobs.rows() if self.sets == jobs.NAME else []
 
 
 def number_of_steps(settings: PairSettings, data: TrainingData) -> int:
@@ -152,10 +218,11 @@ def number_of_steps(settings: PairSettings, data: TrainingData) -> int:
     from mitigation.editing.pairs import pair_rows, split_wordings
 
     configs = split_list(settings.sets)
+    if settings.steps:
+        return settings.steps
     try:
-        if settings.pairs:
-            rows = pairs_file.read_pairs(settings.pairs)
-        else:
+        rows = settings.own_pairs()
+        if not rows:
             rows, _ = split_wordings(pair_rows(data, configs, settings.split, settings.domain))
     except ScoringError:
         return 0

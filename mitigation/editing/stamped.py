@@ -1,13 +1,15 @@
 """Runs a network whose adapter is trained on pairs, and computes in each step only what a stamp changes.
 
-The blocks before the stamp's block compute the same in every step, and so does the network without the stamp. Both
+The blocks before the stamp's block compute the same in every step, and so does the network without the adapter. Both
 are computed once per sequence: the states that enter the stamp's block, and the state that enters the head at the
-end of a prompt. A step then runs from the stamp's block on, and the head only where it is read. Sequences of similar
-length are computed together. Whether that gives the network's own logits is measured once; where it does not, each
-step runs the whole network.
+end of a prompt. A step then runs from the stamp's block on, or all blocks where an adapter changes all of them. The
+head runs only where it is read: for 262,144 tokens it costs more than the 18 blocks of Gemma 3 270M. A causal model
+does not read what follows the last position that is read, so that is left out. Sequences of similar length are computed
+together. Whether that gives the network's own logits is measured once; where it does not, each step runs the whole
+network and its head everywhere.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
@@ -50,8 +52,8 @@ class StampedNetwork:
     network:
         The network with the stamp, a :class:`peft.PeftModel`.
     layer:
-        The number of the stamp's block; None for an adapter that changes several blocks: then each step runs the
-        whole network.
+        The number of the stamp's block; None for an adapter that changes several blocks: then each step runs all
+        blocks.
     kind, pad:
         Whether it predicts the next token or a masked one, and the token to fill rows with.
     profile:
@@ -64,7 +66,11 @@ class StampedNetwork:
         # None where the class does not say which module is the head; then the whole network runs.
         self.head = self.bare.get_output_embeddings()
         # None until it is measured at the first queries.
-        self.in_parts: bool | None = None if layer is not None else False
+        self.in_parts: bool | None = None
+        self.below: list[torch.nn.Module] = []
+        self.block: torch.nn.Module | None = None
+        #: Multiple of the rate for weights that are zero at first and whose step depends on the width (fast).
+        self.rate_of_values = 1.0
         if layer is not None:
             members = [block for _, block in blocks(self.bare)]
             self.below, self.block = members[:layer], members[layer]
@@ -121,13 +127,14 @@ class StampedNetwork:
             # A place names a query and one of its answers; in the list of all answers those of a query are in a row.
             starts.append(len(answer))
             token_ids += query.want
+            ids = query.ids[: max(query.at) + 1] if self.kind == "causal" else query.ids
             for at in query.at:
                 # A causal answer depends on what is before it, a masked one on the whole sentence.
-                key = query.ids[: at + 1] if self.kind == "causal" else (query.ids, at)
+                key = ids[: at + 1] if self.kind == "causal" else (ids, at)
                 # Prefixes and subjects return in many queries: each distinct position is computed once, and read often.
                 if key not in numbers:
                     numbers[key] = len(reads)
-                    reads.append((query.ids, at))
+                    reads.append((ids, at))
                 answer.append(numbers[key])
         wanted = [answer[starts[place.query] + place.answer] for place in places]
         distinct = sorted(set(wanted))
@@ -210,21 +217,13 @@ class StampedNetwork:
         return torch.cat([logits, base])
 
     def _upper(self, rows: Sequence[Ids], reads: Sequence[Read], compared: Sequence[Read]) -> torch.Tensor:
-        """The same from the stamp's block on, and with the head at the positions only."""
-        missing = {ids for ids in rows if ids not in self.entering}
+        """The same from the stamp's block on, if there is one, and with the head at the positions only."""
+        missing = {ids for ids in rows if self.block is not None and ids not in self.entering}
         missing |= {ids for ids, at in compared if (ids, at) not in self.leaving}
         entering: dict[Ids, torch.Tensor] = {}
         leaving: dict[Read, torch.Tensor] = {}
         if missing:
             entering, leaving = self._recorded([ids for ids in rows if ids in missing], compared)
-        # States were kept without padding; a batch pads them to its own longest row.
-        width = len(max(rows, key=len))
-        padded = []
-        for ids in rows:
-            # What was recorded just now is not kept where there is no memory left for it.
-            state = entering[ids] if ids in entering else self.entering[ids]
-            padded.append(torch.nn.functional.pad(state, (0, 0, 0, width - len(state))))
-        states = torch.stack(padded)
         base = []
         for read in compared:
             state = leaving[read] if read in leaving else self.leaving[read]
@@ -236,15 +235,19 @@ class StampedNetwork:
             chosen = torch.cat([arguments[0][at], *base])
             return (chosen[None], *arguments[1:])
 
-        def enter(_: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-            if arguments:
-                return (states, *arguments[1:]), named
-            return arguments, named | {"hidden_states": states}
-
         with ExitStack() as hooks:
-            hooks.callback(self.block.register_forward_pre_hook(enter, with_kwargs=True).remove)
             hooks.callback(self.head.register_forward_pre_hook(read_only).remove)
-            hooks.enter_context(_skipped(self.below, tuples=self.tuples))
+            if self.block is not None:
+                # States were kept without padding; a batch pads them to its own longest row.
+                width = len(max(rows, key=len))
+                padded = []
+                for ids in rows:
+                    # What was recorded just now is not kept where there is no memory left for it.
+                    state = entering[ids] if ids in entering else self.entering[ids]
+                    padded.append(torch.nn.functional.pad(state, (0, 0, 0, width - len(state))))
+                enter = _given(torch.stack(padded))
+                hooks.callback(self.block.register_forward_pre_hook(enter, with_kwargs=True).remove)
+                hooks.enter_context(_skipped(self.below, tuples=self.tuples))
             logits: torch.Tensor = self.network(**network_inputs(rows, self.pad, self.device)).logits
         return logits[0]
 
@@ -252,7 +255,7 @@ class StampedNetwork:
     def _recorded(
         self, rows: Sequence[Ids], compared: Sequence[Read]
     ) -> tuple[dict[Ids, torch.Tensor], dict[Read, torch.Tensor]]:
-        """The states that enter the stamp's block, and those that enter the head without the stamp; both are kept."""
+        """The states that enter the stamp's block, and those that enter the head without the adapter; both are kept."""
         caught: list[torch.Tensor] = []
         inputs = network_inputs(rows, self.pad, self.device)
         recorded = set(rows)
@@ -271,14 +274,20 @@ class StampedNetwork:
             return (arguments[0][:, :1], *arguments[1:])
 
         with ExitStack() as hooks:
-            hooks.callback(self.block.register_forward_pre_hook(enter, with_kwargs=True).remove)
+            if self.block is not None:
+                hooks.callback(self.block.register_forward_pre_hook(enter, with_kwargs=True).remove)
             hooks.callback(self.head.register_forward_pre_hook(leave).remove)
             for block in self.below[:1]:
                 hooks.callback(block.register_forward_hook(see).remove)
             with self.network.disable_adapter():
                 self.network(**inputs)
-        states, last = caught  # a ValueError where a block or the head is called several times
-        entering = {ids: states[n, : len(ids)].clone() for n, ids in enumerate(rows)}
+        # A ValueError where a block or the head is called several times.
+        entering: dict[Ids, torch.Tensor] = {}
+        if self.block is None:
+            (last,) = caught
+        else:
+            states, last = caught
+            entering = {ids: states[n, : len(ids)].clone() for n, ids in enumerate(rows)}
         leaving = dict(zip(reads, last[_index(rows, reads)].clone(), strict=True))
         size = sum(state.nbytes for state in entering.values()) + sum(state.nbytes for state in leaving.values())
         if self.kept + size <= KEPT:
@@ -292,6 +301,18 @@ def _index(rows: Sequence[Ids], reads: Sequence[Read]) -> tuple[list[int], list[
     """The rows and positions of reads, for indexing."""
     number = {ids: n for n, ids in enumerate(rows)}
     return [number[ids] for ids, _ in reads], [at for _, at in reads]
+
+
+def _given(states: torch.Tensor) -> Callable[..., Any]:
+    """A hook that gives a block these states in place of its own input."""
+
+    def enter(_: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if arguments:
+            return (states, *arguments[1:]), named
+        # Some architectures give hidden states by name.
+        return arguments, named | {"hidden_states": states}
+
+    return enter
 
 
 @contextmanager

@@ -4,8 +4,9 @@ Source: *Large Language Model Bias Mitigation from the Perspective of Knowledge 
 paper measures on the same pairs that it edits; ``clean`` holds out the pairs of a fifth of the subjects, and reports
 them first. ``paper`` makes equal the score that the benchmark compares, ``clean`` the logarithms of the objects'
 probabilities after their prompt, and it keeps the predictions of ordinary text and the pronoun where a text states a
-gender. It uses a lower learning rate, and trains all pairs together in several passes, so that the remaining
-differences have no common sign. A trial chooses among the block that tracing finds, the first and the last.
+gender. It uses a lower learning rate, for V' by what the block writes, and trains all pairs together in several passes,
+so that the remaining differences have no common sign. A trial chooses among the block that tracing finds, the first and
+the last.
 
 The paper leaves open how its settings (rate .1, 20 steps a batch, α = 40) go together: the first step of Adam moves
 all of the second matrix by .1. ``paper`` takes the reading that reproduces its direction best: L_s1 and L_s2 as
@@ -74,6 +75,7 @@ def make(job: Job[FastSettings]) -> Adapter:
     stamped = add_stamp(model.network, config, settings)
     try:
         network = StampedNetwork(stamped, config.layer, model.kind, model.tokens.pad, settings.score)
+        session.set_rate(network)
         trained = trained_parameters(stamped)
         changes, more = session.train(network, "stamp", f"{model.name}, block {config.layer}")
         save_stamp(stamped, job.out, model.name)
@@ -176,6 +178,7 @@ def try_block(session: EditingSession, config: StampConfig) -> dict[str, float]:
     stamped = add_stamp(model.network, config, settings)
     try:
         network = StampedNetwork(stamped, config.layer, model.kind, model.tokens.pad, settings.score)
+        session.set_rate(network)
         terms = session.trial(network, settings.trial, f"trial-{config.layer}")
     finally:
         model.network = stamped.unload().eval()

@@ -6,7 +6,8 @@ are counted, not guessed. For activations and time:
 
 - Activations are the tensors that autograd keeps in a forward pass of one row on that device, times the rows that are
   computed at once. With gradient checkpointing only the input of each block is kept, and the tensors of one block at a
-  time. The logits are kept three times in float32: as they are, as log-probabilities, and as their gradient.
+  time. The logits are kept three times in float32: as they are, as log-probabilities, and as their gradient. Recipes
+  with pairs compute the head at few tokens, and keep :data:`OF_PLACE` distributions for each.
 - A multiplication and an addition for each weight and token is the forward pass. The backward pass takes as long again
   through frozen weights and twice as long where they are trained; gradient checkpointing repeats the forward pass.
 
@@ -25,6 +26,7 @@ from typing import Any, Literal
 import torch
 import transformers
 
+from mitigation.editing.settings import PairSettings
 from mitigation.recipe import Recipe, TrainingData, trains_all_weights
 from mitigation.running.quantization import choose_quantization
 from mitigation.training import train, trainable
@@ -34,8 +36,9 @@ from scoring.inference.load_options import BUNDLED, LoadOptions
 
 #: Tokens of a row where no setting says how many; most sentences and prompts of the data sets have fewer.
 ASSUMED = 64
-#: Sentences of a pair of FAST in a step: both sentences without and after a prefix, and the subject alone.
-OF_PAIR = 5
+#: Tensors of the size of a distribution that are in memory for each place where an edit compares two: logits and
+#: log-probabilities of both networks, what the divergence keeps for the backward pass, and the gradient.
+OF_PLACE = 6
 #: Names of the two counts of activations; only one of them is in memory at a time.
 ACTIVATIONS = "activations"
 CHECKPOINTED = "activations with gradient checkpointing"
@@ -80,11 +83,15 @@ class Empty:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """How many rows a step has, how many of them are computed at once, and the tokens of a row."""
+    """How many rows a step has, how many of them are computed at once, and the tokens of a row.
+
+    ``logits`` is the number of distributions over the vocabulary that are in memory at once.
+    """
 
     rows: int
     at_once: int
     tokens: int
+    logits: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,14 +296,17 @@ def batch_of(settings: Any, kind: str, *, trains: bool) -> Batch:
     by_kind = 32
     if trains:
         by_kind = 512 if kind == "masked" else 256
-    pairs = getattr(settings, "batch", 0)
-    # What is kept of ordinary text and of stated gender has as many sentences each as a step has pairs.
-    of_pair = OF_PAIR + bool(getattr(settings, "gamma", 0)) + bool(getattr(settings, "delta", 0))
-    rows = pairs * of_pair or getattr(settings, "batch_size", 0) or by_kind
+    if isinstance(settings, PairSettings):
+        per_pair, places = settings.rows_of_pair(), settings.places_of_pair()
+        pairs = min(settings.batch, settings.at_once)
+        length = settings.tokens_of_row() or ASSUMED
+        return Batch(settings.batch * per_pair, pairs * per_pair, length, OF_PLACE * pairs * places)
+    rows = getattr(settings, "batch_size", 0) or by_kind
     at_once = min(rows, getattr(settings, "at_once", rows))
     # A length is a row that is filled; the other limit is rarely reached by a sentence.
     tokens = getattr(settings, "length", 0) or min(ASSUMED, getattr(settings, "most_tokens", ASSUMED))
-    return Batch(rows, at_once, tokens)
+    # As they are, as log-probabilities and as their gradient.
+    return Batch(rows, at_once, tokens, 3 * at_once * tokens)
 
 
 def activations(recipe: Recipe, settings: Any, empty: Empty, batch: Batch) -> dict[str, int]:
@@ -320,8 +330,7 @@ def activations(recipe: Recipe, settings: Any, empty: Empty, batch: Batch) -> di
             sides += sum(sum(weight.shape) for weight in block.parameters() if weight.dim() == 2)
         kept = 2 * batch.at_once * batch.tokens * empty.dtype.itemsize * sides
     tokens = batch.at_once * batch.tokens
-    # As they are, as log-probabilities and as their gradient, of four bytes each.
-    logits = 3 * 4 * tokens * text.vocab_size
+    logits = 4 * batch.logits * text.vocab_size
     # With checkpointing only the input of each block is kept.
     inputs_of_blocks = number_of_blocks * tokens * text.hidden_size * empty.dtype.itemsize
     return {

@@ -23,10 +23,12 @@ CORPUS, OWN = "corpus:", "project:"
 SENTENCES = Path(__file__).parents[1] / "data" / "sentences.txt"
 #: 320 sentences of this project about 16 occupations of men and 16 of women, in which nothing states a gender.
 JOBS = SENTENCES.with_name("jobs.txt")
+#: 100 sentences of many kinds of text, written for this project, in which no person is named: what an edit keeps.
+WITHOUT_PEOPLE = SENTENCES.with_name("without_people.txt")
 
 
-def files(corpus: str) -> list[Shard]:
-    """The files of a corpus; without one, the sentences of this project.
+def files(corpus: str, own: Path = SENTENCES) -> list[Shard]:
+    """The files of a corpus; without one, sentences of this project.
 
     Raises
     ------
@@ -34,18 +36,18 @@ def files(corpus: str) -> list[Shard]:
         If one cannot be found, or its name does not say how it is read.
     """
     try:
-        return shards(split_list(corpus) or [SENTENCES])
+        return shards(split_list(corpus) or [own])
     except CorpusError as error:
         raise MitigationError(str(error).replace(", or give the format", "")) from None
 
 
-def fingerprints(corpus: str) -> dict[str, str]:
+def fingerprints(corpus: str, own: Path = SENTENCES) -> dict[str, str]:
     """Name to fingerprint of the files of a corpus; a changed file has another fingerprint.
 
     That of a local file is its SHA-256; that of a remote one depends on what its server says of its version.
     """
     fingerprints: dict[str, str] = {}
-    for shard in files(corpus):
+    for shard in files(corpus, own):
         name = f"{CORPUS if split_list(corpus) else OWN}{PurePosixPath(shard.address).name}"
         before = fingerprints.get(name, "")  # two folders may have files of the same name
         remote = "://" in shard.address
@@ -61,7 +63,7 @@ def _digest_of(path: str, size: int, version: str) -> str:
     return file_sha256(Path(path))
 
 
-def paragraphs(corpus: str, field: str = "text") -> Iterator[str]:
+def paragraphs(corpus: str, field: str = "text", own: Path = SENTENCES) -> Iterator[str]:
     """The lines with text of a corpus, in the order of its files.
 
     Raises
@@ -73,7 +75,7 @@ def paragraphs(corpus: str, field: str = "text") -> Iterator[str]:
     def refuse(fault: str) -> None:
         raise MitigationError(f"{fault.rstrip('.')}; mend the corpus, because results would depend on the fault.")
 
-    for shard in files(corpus):
+    for shard in files(corpus, own):
         rest = b""
         try:
             for block in read(shard, field, refuse, lambda _: None):

@@ -22,6 +22,7 @@ from mitigation.recipe import Adapter, Job, MitigationError, Model, TrainingData
 from mitigation.running import plots
 from mitigation.training import losses, train
 from scoring.adapters.attach import quiet, without_remarks, wrap
+from scoring.adapters.feed_forward import blocks
 from scoring.types import Option, Request
 
 #: Neutral probes that are measured while a model is trained.
@@ -142,6 +143,24 @@ def trainable(model: Model, settings: Any, alpha: int) -> Iterator[Trainable]:
 def trained_parameters(network: Any) -> int:
     """The number of the parameters of a network that are trained."""
     return sum(weight.numel() for weight in network.parameters() if weight.requires_grad)
+
+
+def share_of_body(network: Any) -> float:
+    """The share of the weights of a network's blocks that are in linear maps with a LoRA.
+
+    Experts that are parameters and no maps (gpt-oss) get none: there a LoRA reaches a small share of the body.
+    """
+    base = network.get_base_model()
+    inside = list(blocks(base))
+    every = sum(
+        weight.numel() for _, block in inside for name, weight in block.named_parameters() if "lora_" not in name
+    )
+    reached = 0
+    for _, block in inside:
+        for module in block.modules():
+            if len(getattr(module, "lora_A", {})):
+                reached += module.get_base_layer().weight.numel()
+    return reached / every
 
 
 @contextmanager

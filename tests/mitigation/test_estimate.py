@@ -9,7 +9,7 @@ from typing import get_overloads
 
 import pytest
 import torch
-from transformers import LlamaConfig
+from transformers import LlamaConfig, Qwen3Config
 
 import mitigation
 from mitigation.recipes import get, gradiend
@@ -104,6 +104,32 @@ def test_a_configuration_is_enough_and_nothing_is_written(seven_billion, tmp_pat
     assert done.returncode == 0, done.stderr
     assert "an estimate" in done.stdout
     assert commands.run("mitigation", "fast", seven_billion).returncode == 2
+
+
+@pytest.mark.parametrize("name", ["fast", "fine_tuning"])
+def test_a_model_of_eight_billion_parameters_fits_24_gib_with_the_defaults(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(estimates, "speed", lambda *_: 1e14)
+    width, inner, blocks, vocabulary = 4096, 12288, 36, 151936
+    config = Qwen3Config(
+        hidden_size=width,
+        intermediate_size=inner,
+        num_hidden_layers=blocks,
+        num_attention_heads=32,
+        num_key_value_heads=8,
+        head_dim=128,
+        vocab_size=vocabulary,
+        tie_word_embeddings=False,
+    ).to_dict() | {"architectures": ["Qwen3ForCausalLM"], "dtype": "bfloat16"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    options = LoadOptions(str(tmp_path), device="cpu", dtype="bfloat16")
+    made = estimate(get(name), get(name).profiles["clean"], options, "none")
+    of_block = width * 4096 + 2 * width * 1024 + 4096 * width + 3 * width * inner + 2 * width + 2 * 128
+    by_hand = 2 * vocabulary * width + blocks * of_block + width
+    assert 2 * by_hand <= made.parts["weights"] < 2 * by_hand + 1024  # the buffer of rotary embeddings comes with them
+    if name == "fine_tuning":
+        maps = (width + 4096) + 2 * (width + 1024) + (4096 + width) + 3 * (width + inner)
+        assert made.parameters == 8 * maps * blocks
+    assert made.most < 24 * GIB
 
 
 def test_a_loaded_model_has_no_estimate():
@@ -298,7 +324,8 @@ def test_gradiend_keeps_what_is_counted(monkeypatch):
 @pytest.mark.parametrize("name", ["fast", "fine_tuning"])
 def test_time_of_passes_over_pairs_is_known_with_built_data(name, tmp_path):
     recipe, options = get(name), LoadOptions("tiny-causal", device="cpu")
-    settings = replace(recipe.profiles["clean"], sets="weat", domain="gender", batch=4, passes=3, held_out=0.2)
+    few = {"sets": "weat", "domain": "gender", "batch": 4, "steps": 0, "passes": 3, "held_out": 0.2}
+    settings = replace(recipe.profiles["clean"], **few)
     rows = [{"config": "weat", "domain": domain, "subject": f"{n}"} for domain in ("gender", "race") for n in range(20)]
     data = SimpleNamespace(load=lambda *_: SimpleNamespace(rows=rows))
     # 16 of 20 pairs, 4 a batch; a stamp has trials of six passes in three blocks before.

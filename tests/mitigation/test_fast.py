@@ -49,7 +49,7 @@ def data(tmp_path):
 
 
 def settings(**changed):
-    few = {"layer": 0, "units": 16, "prefixes": 0, "passes": 8, "batch": 4, "rate": 0.02}
+    few = {"sets": "stereoset", "layer": 0, "units": 16, "prefixes": 0, "passes": 8, "batch": 4, "rate": 0.02}
     return replace(fast.RECIPE.profiles["clean"], **(few | changed))
 
 
@@ -68,7 +68,7 @@ def test_a_stamp_is_made_with_the_changes_in_its_facts(data, tmp_path):
     assert measures["gap_edited_after"] < 0.8 * measures["gap_edited_before"]
     assert {"gap_held_out_before", "gap_held_out_after", "located_effect"} < measures.keys()
     assert adapter.cost.parameters == 2 * 16 * model.network.config.hidden_size
-    assert list(adapter.data) == ["biaske/stereoset/test", "project:sentences.txt"]
+    assert list(adapter.data) == ["biaske/stereoset/test", "project:without_people.txt"]
     names = {
         "adapter_config.json",
         "adapter_model.safetensors",
@@ -166,7 +166,7 @@ def test_a_continued_stamp_names_the_data_of_both_edits(data, tmp_path):
     first = run(model, data, tmp_path / "one" / "made")
     write_facts(tmp_path / "one" / "made", replace(first, data={"biaske/winobias/test": "1.0.0"}))
     more = run(model, data, tmp_path / "two" / "made", start=str(tmp_path / "one" / "made"))
-    assert list(more.data) == ["biaske/winobias/test", "biaske/stereoset/test", "project:sentences.txt"]
+    assert list(more.data) == ["biaske/winobias/test", "biaske/stereoset/test", "project:without_people.txt"]
 
 
 def test_an_edit_that_changes_nothing_says_so(data, tmp_path):
@@ -187,7 +187,7 @@ def test_ps_of_other_published_wordings_is_measured_where_they_are_built(tmp_pat
     adapter = run(made.bundled(), data, tmp_path / "work" / "made", passes=2)
     (change,) = [change for change in adapter.changes if change.group == "Winogender"]
     assert (change.benchmark, change.metric, change.n) == ("fast", "ps", len(WHO)), "the second wording of each subject"
-    assert list(adapter.data) == ["biaske/stereoset/test", "project:sentences.txt"], "nothing is learnt from it"
+    assert list(adapter.data) == ["biaske/stereoset/test", "project:without_people.txt"], "nothing is learnt from it"
 
 
 def test_held_out_subjects_come_first_in_the_changes_and_the_scores_of_each_pair_are_kept(data, tmp_path):

@@ -136,7 +136,7 @@ def test_both_profiles_edit_real_rows_from_end_to_end(name, profile, built, tmp_
 
 @pytest.mark.parametrize("name", ["tiny-causal", "tiny-masked"])
 def test_fine_tuning_edits_the_same_real_rows(name, built, tmp_path, undrawn):
-    few = {"passes": 2, "prefixes": 1, "prefix_tokens": 4, "batch": 4, "rank": 4, "held_out": 0.2}
+    few = {"sets": "stereoset", "steps": 0, "passes": 2, "prefixes": 1, "prefix_tokens": 4, "batch": 4, "rank": 4}
     settings = replace(get("fine_tuning").profiles["clean"], **few)
     out = tmp_path / "work" / "made"
     out.mkdir(parents=True)
@@ -144,7 +144,7 @@ def test_fine_tuning_edits_the_same_real_rows(name, built, tmp_path, undrawn):
     measures = {key: value for key, (value, *_) in adapter.measures.items()}
     assert measures["pairs_edited"] + measures["pairs_held_out"] + measures["pairs_left_out"] == 12
     assert measures["gap_edited_after"] < measures["gap_edited_before"]
-    assert list(adapter.data) == ["biaske/stereoset/test", "project:sentences.txt"]
+    assert list(adapter.data) == ["biaske/stereoset/test", "project:without_people.txt"]
     assert set(adapter.files) == {*WRITTEN, "losses.json", "losses.png", "pairs.json", "pairs.png"}
 
 

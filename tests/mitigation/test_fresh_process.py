@@ -23,7 +23,7 @@ TRAINED = {"steps": 2, "batch_size": 4, "learning_rate": 1e-2, "rank": 2, "alpha
 LANGUAGE = TRAINED | {"length": 32, "validate_every": 2, "lines": 60}
 STREAM = {"lines": 300, "held": 10}
 #: Settings by kind of model and recipe; those of the stamp are in test_stamp.py, because plain PEFT cannot load one.
-PAIRS = {"passes": 1, "prefixes": 0, "batch": 4, "rank": 2, "held_out": 0.2}
+PAIRS = {"sets": "stereoset", "steps": 0, "passes": 1, "prefixes": 0, "batch": 4, "rank": 2, "held_out": 0.2}
 RECIPES = {
     "tiny-causal": {
         "inlp": {"classifiers": 1, "lines": 300},

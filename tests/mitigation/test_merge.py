@@ -50,7 +50,7 @@ def settings(name, folder):
         data = TrainingData(str(data_set(folder, "biaske", {("stereoset", "test"): test_fast.rows()})))
         if name == "fast":
             return test_fast.settings(layer=1), data
-        few = {"rank": 4, "alpha": 16, "passes": 2, "rate": 1e-2}
+        few = {"sets": "stereoset", "rank": 4, "steps": 0, "passes": 2, "rate": 1e-2}
         return replace(get(name).profiles["clean"], **few), data
     if name == "auto_debias":
         return test_auto_debias.settings(folder, rank=4, alpha=16), data

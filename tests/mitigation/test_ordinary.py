@@ -1,6 +1,8 @@
 """What the stamp of ``clean`` compares and keeps: the objects after their prompt, and ordinary text."""
 
 import json
+import math
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +17,7 @@ from builders.text.wording import BLANK
 from mitigation.editing import edit
 from mitigation.editing.kept import PARTS, Kept, OrdinaryText
 from mitigation.editing.pairs import OBJECT, edit_pair, scored_span
-from mitigation.editing.settings import EditingSchedule
+from mitigation.editing.settings import READ, EditingSchedule
 from mitigation.editing.stamped import StampedNetwork
 from mitigation.errors import MitigationError
 from mitigation.recipes import fast, get
@@ -73,10 +75,20 @@ def test_ordinary_text_is_asked_at_every_token_and_each_step_depends_on_its_numb
     model = load(BUNDLED[name], device="cpu") if name in BUNDLED else models.model(name)
     text = OrdinaryText(model, TEXTS, 3)
     assert text.batch(5, 2) == OrdinaryText(model, TEXTS, 3).batch(5, 2)
-    passes = PARTS if model.kind == "masked" else 1
+    lengths = [len(encoding.ids) for encoding in model.tokens.encode(TEXTS)]
+    passes = PARTS
+    if model.kind == "causal":
+        # As many passes as every text has parts: a text of n parts is then asked for each token as often.
+        passes = math.lcm(*(math.ceil(length / READ) for length in lengths))
     asked = [query for step in range(passes) for query in text.batch(step, len(TEXTS))]
-    ordinary = sum(len(encoding.ids) for encoding in model.tokens.encode(TEXTS))
-    assert sum(len(query.at) for query in asked) == ordinary, "each token once"
+    wanted = Counter((query.ids, at) for query in asked for at in query.at)
+    if model.kind == "causal":
+        assert len(wanted) == sum(lengths), "each token"
+        assert all(len(query.at) <= READ for query in asked)
+        for row in text.rows:
+            assert len({count for (ids, _), count in wanted.items() if ids == row}) == 1, "each as often as the others"
+    else:
+        assert sum(len(query.at) for query in asked) == sum(lengths), "each token once"
     for query in asked:
         hidden = [query.ids[at] == model.tokens.tokenizer.mask_token_id for at in query.at]
         assert all(hidden) == (model.kind == "masked")
@@ -109,7 +121,7 @@ def test_the_paper_keeps_no_ordinary_text_and_1024_units_and_clean_follows_the_w
     assert (clean.gamma, clean.units, clean.score) == (5.0, 0, "object")
     assert [clean.units_for(width) for width in (768, 128)] == [1024, 171]
     assert paper.inputs() == {}
-    assert list(clean.inputs()) == ["project:sentences.txt"]
+    assert list(clean.inputs()) == ["project:jobs", "project:without_people.txt"]
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])

@@ -164,7 +164,7 @@ def test_fine_tuning_removes_the_planted_bias_and_plain_peft_loads_it(model, tmp
     source = data_set(tmp_path / "data", "biaske", {("winobias", "test"): ROWS})
     out = tmp_path / "work" / "made"
     out.mkdir(parents=True)
-    few = {"passes": 30, "batch": 4, "rate": 2e-3, "alpha": 1.0, "prefixes": 0, "held_out": 0.34, "sets": "winobias"}
+    few = {"steps": 0, "passes": 30, "batch": 4, "rate": 2e-3, "held_out": 0.34, "sets": "winobias"}
     # The scores of whole sentences are what was planted, and what is measured below.
     settings = replace(get("fine_tuning").profiles["clean"], score="clean", **few)
     adapter = get("fine_tuning").apply(model, settings, TrainingData(str(source)), out, Console(quiet=True))

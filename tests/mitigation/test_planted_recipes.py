@@ -112,14 +112,6 @@ def test_the_page_has_the_table_of_the_stored_result():
     assert planted_page.with_table(page, STORED) == page
 
 
-def test_the_page_of_recipes_has_the_recommendations_of_the_stored_result():
-    page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
-    assert planted_page.with_short(page, STORED) == page
-    row = next(line for line in planted_page.short_table(STORED).splitlines() if line.startswith("| [prompts]"))
-    share = STORED["models"]["causal, whole"]["recipes"]["prompts"]["removed"][planted_page.TEMPLATES][0]
-    assert f"| own words | {share:.0f} % [" in row
-
-
 def test_what_removes_most_and_erases_stated_gender_is_not_first():
     declared = planted_page.DECLARED
 
