@@ -40,6 +40,7 @@ class EvaluateOptions(TypedDict, total=False):
     limit: int | None
     groups: Literal["headline", "all"]
     system: str
+    start: str
     truncate: bool
     batch_tokens: int | None
     resamples: int

@@ -64,6 +64,9 @@ class Settings:
         run_option(metavar="headline|all", help="Rows of the headline, or all, as with debiasing prompts."),
     ] = "headline"
     system: Annotated[str, run_option(metavar="TEXT", help="A system text, with --chat.")] = ""
+    start: Annotated[
+        str, run_option(metavar="bos|none|TOKEN", help="Token before each text; by default the tokenizer's own.")
+    ] = ""
     truncate: Annotated[bool, run_option("--truncate", help="Cut texts that are too long, and mark them.")] = False
     batch_tokens: Annotated[int | None, run_option(min=1, help="The most tokens of a batch.")] = None
     resamples: Resamples = RESAMPLES

@@ -27,7 +27,7 @@ import torch
 import transformers
 
 from mitigation.editing.settings import PairSettings
-from mitigation.recipe import Recipe, TrainingData, trains_all_weights
+from mitigation.recipe import MitigationError, Recipe, TrainingData, trains_all_weights
 from mitigation.running.quantization import choose_quantization
 from mitigation.training import train, trainable
 from scoring.adapters import attach, feed_forward, stamp
@@ -408,6 +408,8 @@ def empty_network(options: LoadOptions) -> Empty:
     name = str(BUNDLED.get(options.model, options.model))
     code = {"trust_remote_code": options.trust_remote_code}
     folder = checkpoint.fetched(name, options.revision, ["config.json"])
+    if folder.is_file():
+        raise MitigationError(f"{name!r} is a GGUF file, and recipes change plain weights; give a folder of the model.")
     config = checkpoint.config(folder, name)
     # Before any code of the model runs, its kind and whether its code may run are known.
     kind = checkpoint.kind(config, name)

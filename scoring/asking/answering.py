@@ -333,6 +333,7 @@ def key(model: Engine, prompt: Prompt, *, truncate: bool = False, chat: Chat | N
         kind=model.kind,
         dtype=model.dtype,
         exact=model.exact,
+        start=" · ".join(model.tokens.begins.values()),
         prompt=prompt.json(),
         chat=template,
         system=system,

@@ -288,6 +288,7 @@ def model_report(
     headlines = {part.benchmark.name: part.benchmark.headline for part in parts if part.benchmark.headline}
     environment = {
         **model.environment,
+        "start of a text": model.tokens.begins,
         "settings": recorded(settings),
         "response key": shown_key(answering.key(model, prompt, truncate=settings.truncate, chat=chat)),
     }

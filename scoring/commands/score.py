@@ -97,7 +97,10 @@ def run_folder(call: Call, kind: EngineKind, values: Mapping[str, Any]) -> Path:
             # A switch is named by its own name.
             value = option
         settings.append(value or "")
+    # Last, so that runs without it keep the names of their folders.
     settings += kind.folder(call)
+    if values["start"]:
+        settings.append(f"start {values['start']}")
     # A name or a system text may have a token of the Hub in it.
     redact = redactor(os.environ)
     return default_folder(redact(name), *(redact(setting) for setting in settings))

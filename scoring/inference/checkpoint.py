@@ -1,12 +1,15 @@
 """What lies in a model's folder: fetched, checked and loaded, with one sentence for all that can be wrong."""
 
 import importlib.util
+import io
 import json
 import math
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stderr
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -69,10 +72,13 @@ _NOT_READ = (*_UNUSED, "*.md", "LICENSE*", "NOTICE*", "*.png", "*.jpg", "*.svg",
 def fetched(model: str, revision: str | None, only: list[str] | None, names: Iterable[str] = ()) -> Path:
     """The folder of a model: as it is, or the Hub's at a revision, downloaded where it is not there yet.
 
-    An error says which of the ``names`` is nearest to one that cannot be had.
+    Of a model in a GGUF file it is the file: one that is named, or the only one of a folder without a config.json. An
+    error says which of the ``names`` is nearest to one that cannot be had.
     """
     try:
         if model and Path(model).is_dir():
+            return _gguf_in(Path(model)) or Path(model)
+        if Path(model).suffix == ".gguf" and Path(model).is_file():
             return Path(model)
         # No name on the Hub begins like a path or has two slashes.
         if model.startswith((".", "/", "~")) or model.count("/") > 1:
@@ -86,6 +92,67 @@ def fetched(model: str, revision: str | None, only: list[str] | None, names: Ite
             f"{model!r}{did_you_mean(model, names)} is neither a folder nor a model that the Hub gives"
             f"{at_revision} ({first_sentence(error)}); check its name, the network and, for a gated model, the login."
         ) from None
+
+
+def _gguf_in(folder: Path) -> Path | None:
+    """The GGUF file of a folder that has nothing else for transformers.
+
+    Raises
+    ------
+    ScoringError
+        Where there are several.
+    """
+    if (folder / "config.json").is_file() or (folder / "adapter_config.json").is_file():
+        return None
+    files = sorted(folder.glob("*.gguf"))
+    if len(files) > 1:
+        raise ScoringError(f"{folder} has {len(files)} GGUF files; name one of them, such as {files[0]}.")
+    return files[0] if files else None
+
+
+@contextmanager
+def _apart(file: Path) -> Iterator[dict[str, Any]]:
+    """What transformers is given to read a GGUF file: it is alone in a folder, so that nothing else is read."""
+    if not importlib.util.find_spec("gguf"):
+        raise ScoringError(
+            f"{str(file)!r} is a GGUF file, which needs the package gguf; install it with pip install gguf."
+        )
+    with tempfile.TemporaryDirectory() as folder, redirect_stderr(io.StringIO()):  # the library shows its own bars
+        (Path(folder) / file.name).symlink_to(file.resolve())
+        yield {"pretrained_model_name_or_path": folder, "gguf_file": file.name}
+
+
+def _of_gguf(file: Path) -> dict[str, Any]:
+    """The configuration of a GGUF file."""
+    return _config_of_gguf(file, file.stat().st_mtime_ns)
+
+
+@cache
+def _config_of_gguf(file: Path, _changed: int) -> dict[str, Any]:
+    """The configuration of transformers for a GGUF file, with the quantization of most of its tensors.
+
+    Raises
+    ------
+    ScoringError
+        For a file that is broken, or of an architecture that transformers does not read from GGUF.
+    """
+    with _apart(file) as place:
+        import gguf
+
+        try:
+            loaded: Any = transformers.AutoConfig.from_pretrained(**place)
+            number = gguf.GGUFReader(file).fields["general.file_type"].contents()
+            file_type = gguf.LlamaFileType(number).name.removeprefix("MOSTLY_").removeprefix("ALL_")
+        except KeyError:
+            file_type = ""
+        except Exception as error:  # a file that is none, or an architecture that is not known
+            raise ScoringError(f"{str(file)!r} cannot be read as GGUF: {first_sentence(error)}.") from None
+    content: dict[str, Any] = json.loads(loaded.to_json_string(use_diff=False))
+    causal = modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(loaded.model_type)
+    if causal:
+        content["architectures"] = [causal]
+    content["quantization_config"] = {"quant_method": "gguf", "file_type": file_type}
+    return content
 
 
 def torch_device(device: str | None) -> torch.device:
@@ -117,7 +184,9 @@ def torch_device(device: str | None) -> torch.device:
 
 
 def config(folder: Path, model: str) -> dict[str, Any]:
-    """The configuration of a model as it was saved."""
+    """The configuration of a model as it was saved, or of its GGUF file."""
+    if folder.is_file():
+        return _of_gguf(folder)
     is_adapter = (folder / "adapter_config.json").is_file()
     if not (folder / "config.json").is_file():
         if is_adapter:
@@ -243,6 +312,8 @@ def weight_files(folder: Path, named: Any = None) -> list[str]:
     named:
         The ``transformers_weights`` of the configuration, if it has them.
     """
+    if folder.is_file():
+        return [folder.name]
     names = _WEIGHTS
     if named:
         names = [str(named)]
@@ -269,7 +340,7 @@ def check_pickle(files: Sequence[str], model: str, *, allowed: bool) -> None:
     for name in files:
         if Path(name).name != name or "\\" in name:
             raise ScoringError(f"{model!r} has the weights {name!r} outside its folder; fetch or save the model again.")
-    pickles = [name for name in files if not name.endswith(".safetensors")]
+    pickles = [name for name in files if not name.endswith((".safetensors", ".gguf"))]
     if pickles and not allowed:
         raise ScoringError(
             f"{model!r} has its weights in pickle files ({pickles[0]}), which can run code when read; "
@@ -281,7 +352,7 @@ def dtype(dtype: str, config: Mapping[str, Any], device: torch.device, *, exact:
     """The dtype to load in: the one asked for, or the checkpoint's own with float32 for half precision on a CPU."""
     name = dtype
     if dtype == "auto":
-        name = _saved_dtype(config)
+        name = saved_dtype(config)
         if device.type == "cpu" and name in ("float16", "bfloat16"):
             name = "float32"
     if exact:
@@ -292,7 +363,7 @@ def dtype(dtype: str, config: Mapping[str, Any], device: torch.device, *, exact:
     return chosen
 
 
-def _saved_dtype(config: Mapping[str, Any]) -> str:
+def saved_dtype(config: Mapping[str, Any]) -> str:
     """The dtype that a configuration states, by its present name or its former one; float32 without any."""
     # A model of texts and images states it for its text part.
     for part in (config, config.get("text_config") or {}):
@@ -326,6 +397,8 @@ def quantization_name(stored: Mapping[str, Any]) -> str:
     parts = [str(stored.get("quant_method") or "")]
     if stored.get("bits"):
         parts.append(f"{stored['bits']}bit")
+    elif stored.get("file_type"):
+        parts.append(str(stored["file_type"]))
     return "-".join(part for part in parts if part)
 
 
@@ -466,6 +539,10 @@ def network(folder: Path, model: str, kind: Kind, **options: Any) -> tuple[Any, 
         layer beyond the configuration.
     """
     config = json_object(folder / "config.json")
+    place = nullcontext({"pretrained_model_name_or_path": folder})
+    if folder.is_file():
+        config = _of_gguf(folder)
+        place = _apart(folder)
     check_sizes(config, model)
     cls: Any = transformers.AutoModelForMaskedLM
     if kind == "causal":
@@ -473,9 +550,9 @@ def network(folder: Path, model: str, kind: Kind, **options: Any) -> tuple[Any, 
     check_packing(cls, folder, model, options)
     try:
         # What does not fit is refused below with its name and shapes; transformers would print a table.
-        with without_remarks():
+        with without_remarks(), place as named:
             network, report = cls.from_pretrained(
-                folder, output_loading_info=True, ignore_mismatched_sizes=True, **options
+                **named, output_loading_info=True, ignore_mismatched_sizes=True, **options
             )
     except Exception as error:  # files of a model that are not what they should be raise anything
         for path in sorted(folder.glob("*.safetensors")):
@@ -570,13 +647,17 @@ def _advice(config: Mapping[str, Any], unused: Sequence[str]) -> str:
 
 def tokenizer(folder: Path, model: str, code: Mapping[str, bool]) -> Any:
     """The tokenizer in the folder of a model."""
+    place = nullcontext({"pretrained_model_name_or_path": folder})
+    if folder.is_file():
+        place = _apart(folder)
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **code)
+        with place as named:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(**named, **code)
         tokenizer("a")  # some faults show only now
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # the library of tokenizers ends in a panic, which is no Exception
-        if not any(path.name in _VOCABULARIES for path in folder.iterdir()):
+        if folder.is_dir() and not any(path.name in _VOCABULARIES for path in folder.iterdir()):
             raise ScoringError(
                 f"{model!r} has no file of a tokenizer, such as tokenizer.json; add those of the model to its folder."
             ) from None
@@ -669,6 +750,8 @@ def file_digests(folder: Path, *, weights: bool = True) -> dict[str, str]:
     Tokenizers have files of many names (``bpe.codes``, ``spiece.model``, ``chat_template.jinja``), so all are taken but
     those that change no answer, such as a card. Without ``weights`` those of a server's tokenizer.
     """
+    if folder.is_file():
+        return {folder.name: file_sha256(folder)}
     names = set()
     for path in folder.iterdir():
         if path.is_file() and (_matches(path.name, PATTERNS) or not _matches(path.name, _NOT_READ)):

@@ -91,7 +91,7 @@ class LoadOptions:
         A PEFT adapter, as a folder or a name on the Hub and the branch, tag or commit of it.
     dtype:
         A dtype of torch; ``auto`` is the checkpoint's own, but float32 for half precision on a CPU,
-        where half precision is emulated. ``exact`` is float32 always.
+        where half precision only rounds: few processors compute in it faster. ``exact`` is float32 always.
     device:
         Where to run; the first GPU where there is one. ``auto`` spreads the model over all devices.
     quantize:
@@ -229,6 +229,7 @@ class LoadOptions:
         loaded = Model(network, tokenizer, kind, name, base, adapter, exact=self.exact, files=digest(digests))
         loaded.named_revision = self.revision or ""
         loaded.quantization = stored
+        loaded.stored_dtype = checkpoint.saved_dtype(config)
         loaded.apart = apart
         loaded.content = content
         loaded.keep_measurements()

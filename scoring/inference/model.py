@@ -63,6 +63,8 @@ class Model(Engine):
         The ``quantization_config`` of the checkpoint; empty where its weights are not quantized.
     apart:
         Parts of the checkpoint that the network does not need, such as a pooler.
+    stored_dtype:
+        The dtype of the checkpoint; empty where it is not known.
 
     Raises
     ------
@@ -74,6 +76,7 @@ class Model(Engine):
     content: str = ""
     quantization: Mapping[str, Any] = MappingProxyType({})
     apart: Sequence[str] = ()
+    stored_dtype: str = ""
 
     def __init__(
         self,
@@ -103,7 +106,8 @@ class Model(Engine):
             size = int(bare.config.get_text_config().vocab_size)
         else:
             size = len(weight)
-        self.tokens = Tokens(tokenizer, kind, _window(bare), size=size)
+        family = str(getattr(bare.config, "model_type", ""))
+        self.tokens = Tokens(tokenizer, kind, _window(bare), size=size, family=family)
         # Sampling settings that come with a model would silently take the place of those left unset.
         if kind == "causal":
             settings: Any = transformers.GenerationConfig
@@ -145,6 +149,10 @@ class Model(Engine):
             "code": [inspect.getsource(module) for module in (batching, network, measurements)],
         }
         self.measurements.folder = default_cache() / "networks" / digest(known_by)
+
+    def _is_plain(self) -> bool:
+        """Whether all weights are in the dtype of the network, as those of no quantization are."""
+        return all(weight.dtype == self._network.dtype for weight in self._network.bare.parameters())
 
     @property
     def device(self) -> torch.device:
@@ -193,17 +201,34 @@ class Model(Engine):
             "threads": torch.get_num_threads(),
             "exact": self.exact,
         }
+        if self.stored_dtype:
+            facts["dtype of the checkpoint"] = self.stored_dtype
         if self.quantization:
             facts["quantization of the checkpoint"] = _plain(self.quantization)
             # Weights that transformers has dequantized are plain ones now.
             facts["computed with"] = "quantized weights"
-            if not getattr(self._network.bare, "quantization_method", None):
+            if self.quantization.get("quant_method") in ("fp8", "mxfp8", "gguf") and self._is_plain():
                 facts["computed with"] = f"weights dequantized to {str(self._network.dtype).removeprefix('torch.')}"
         if self.apart:
             facts["parts of the checkpoint not used"] = list(self.apart)
         if self.measurements.findings:
             facts["batching"] = " ".join(self.measurements.findings.values())
         return facts
+
+    @property
+    def remarks(self) -> list[str]:
+        """What the dtype of the computation changes."""
+        computed = str(self._network.dtype).removeprefix("torch.")
+        sentences = []
+        # Of quantized weights the report has the quantization.
+        if self.stored_dtype not in ("", computed) and not self.quantization:
+            sentences.append(f"The checkpoint is in {self.stored_dtype}, and this run computed in {computed}.")
+        if self.device.type == "cpu" and computed in ("bfloat16", "float16"):
+            sentences.append(
+                f"{computed} rounds the scores and is not faster on most processors (docs/checkpoints.md); leave out "
+                "--dtype."
+            )
+        return sentences
 
     def score(self, queries: Sequence[Query], batching: Batching) -> Iterator[Scored]:
         """Log-probabilities in batches of prefix trees, longest first."""

@@ -141,6 +141,13 @@ class Tokens:
         its right. The ids of such requests are collected in ``truncated``.
     size:
         How many tokens the model knows; None when that is not to be checked.
+    family:
+        The ``model_type`` of the model, where it is known: a Gemma needs its BOS before every text.
+
+    Attributes
+    ----------
+    prefix:
+        The special tokens before a text whose context is not scored; :meth:`begin` sets them.
 
     Raises
     ------
@@ -153,18 +160,80 @@ class Tokens:
     window: int | None = None
     truncate: bool = field(default=False, kw_only=True)
     size: int | None = field(default=None, kw_only=True)
+    family: str = field(default="", kw_only=True)
     truncated: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
-        self.prefix, self.suffix = frame(self.tokenizer)
+        self._own, self.suffix = frame(self.tokenizer)
+        self.begin()
         if self.kind == "masked" and self.tokenizer.mask_token_id is None:
             raise ScoringError("The tokenizer of this masked model has no mask token; give a model with its tokenizer.")
         self.word = cache(self._word)
 
-    @cached_property
+    def begin(self, start: str = "") -> None:
+        """Sets which tokens begin every text.
+
+        Parameters
+        ----------
+        start:
+            ``bos``, ``none``, or a token. By default as in lm-evaluation-harness: what the tokenizer itself puts before
+            a text, and before a sentence without context otherwise BOS, else EOS (its ``prefix_token_id``). A Gemma
+            gets its BOS always, as in earlier versions of the harness.
+
+        Raises
+        ------
+        ScoringError
+            For a start that is no token of the vocabulary, and for one of a masked model.
+        """
+        bos = self.tokenizer.bos_token_id
+        self._given: list[int] | None = None
+        if not start:
+            self.prefix = list(self._own)
+            if not self.prefix and bos is not None and "gemma" in self.family:
+                self.prefix = [bos]
+            return
+        if self.kind == "masked":
+            raise ScoringError("A masked model reads its texts between its own tokens; leave out --start.")
+        if start == "none":
+            self._given = []
+        elif start == "bos":
+            if bos is None:
+                raise ScoringError("The tokenizer has no beginning-of-sequence token; give --start a token, or none.")
+            self._given = [bos]
+        else:
+            number = self.tokenizer.get_vocab().get(start)
+            if number is None:
+                raise ScoringError(
+                    f"The tokenizer has no token {start!r}; give --start bos, none, or a token of its vocabulary, such "
+                    f"as {self.tokenizer.eos_token}."
+                )
+            self._given = [number]
+        self.prefix = list(self._given)
+
+    @property
     def start(self) -> list[int]:
-        """The ids before a sentence without context: the tokenizer's own prefix, else BOS, else EOS."""
+        """The ids before a sentence without context: given ones, else the tokenizer's own, else BOS, else EOS."""
+        if self._given is not None:
+            return self._given
         return self.prefix or [self.first]
+
+    @property
+    def begins(self) -> dict[str, str]:
+        """What is put before texts, for a report: tokens with their ids.
+
+        The first token of a sentence has no probability where nothing is before it.
+        """
+        facts = {"before a text with a context": self._shown(self.prefix)}
+        if self.kind == "causal":
+            try:
+                facts["before a sentence"] = self._shown(self.start)
+            except ScoringError:  # without BOS and EOS, sentences are refused when they are asked
+                facts["before a sentence"] = "none"
+        return facts
+
+    def _shown(self, ids: Sequence[int]) -> str:
+        tokens = self.tokenizer.convert_ids_to_tokens(list(ids))
+        return " ".join(f"{token} ({number})" for token, number in zip(tokens, ids, strict=True)) or "none"
 
     @cached_property
     def first(self) -> int:

@@ -243,3 +243,13 @@ def test_a_saved_network_of_every_architecture_is_read_with_all_its_tensors(tmp_
     again, apart = checkpoint.network(tmp_path, name, kind)
     assert apart == []
     assert type(again) is type(made)
+
+
+def test_a_dtype_that_is_not_that_of_the_checkpoint_is_said(tmp_path):
+    folder = saved(tmp_path / "m")
+    made = load(folder, device="cpu")
+    assert made.remarks == ["The checkpoint is in bfloat16, and this run computed in float32."]
+    assert made.environment["dtype of the checkpoint"] == "bfloat16"
+    (said,) = load(folder, device="cpu", dtype="bfloat16").remarks
+    assert said.startswith("bfloat16 rounds the scores and is not faster on most processors")
+    assert load("tiny-causal", device="cpu").remarks == []

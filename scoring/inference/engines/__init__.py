@@ -23,7 +23,7 @@ from cards.common.options import filled
 from cards.common.packages import required
 from cards.common.registry import Registry
 from scoring import report
-from scoring.asking import run
+from scoring.asking import run, starts
 from scoring.asking.result import RunResult, runs_beside
 from scoring.inference.chat import Chat
 from scoring.inference.load_options import LoadOptions
@@ -278,6 +278,7 @@ def score(
     with closing(model):
         if settings.chat and model.kind == "masked":
             raise ScoringError(f"{name!r} is a masked model, which does not chat; leave out --chat.")
+        model.tokens.begin(settings.start)
         chat = None
         kind: str = model.kind
         if settings.chat:
@@ -301,6 +302,8 @@ def score(
             model.recognise(store)
             result = run.score(model, parts, store, settings, prompt, chat, console, processes, questions)
             remarks = unsuited + unable + list(result.remarks) + list(model.remarks)
+            if not (chat or settings.start):
+                remarks += starts.remarks(model.tokens)
             for line in store.damaged:
                 remarks.append(f"{store.path} line {line} was not as it was written; its question was asked again.")
             remarks += _notes(parts)

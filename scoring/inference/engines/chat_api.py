@@ -107,6 +107,8 @@ def sampled_parts(settings: Settings) -> tuple[list[Part], list[str], list[str]]
     ScoringError
         When a benchmark that the user named needs log-probabilities or has no data.
     """
+    if settings.start:
+        raise ScoringError("--start is of models that are asked with tokens, and this one gets texts; leave it out.")
     named = bool(settings.benchmarks)
     chosen, remarks = without(
         [Part(benchmark) for benchmark in settings.chosen()],

@@ -638,4 +638,5 @@ def _tokens(requested: str | None, origin: str, revision: str | None, host: str)
     window = checkpoint.json_object(folder / "config.json").get("max_position_embeddings")
     if not isinstance(window, int) or window <= 0:
         window = None
-    return Tokens(tokenizer, "causal", window), folder
+    family = str(checkpoint.json_object(folder / "config.json").get("model_type", ""))
+    return Tokens(tokenizer, "causal", window, family=family), folder
