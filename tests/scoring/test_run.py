@@ -380,6 +380,7 @@ def test_an_adapter_in_a_pickle_is_refused_until_it_is_allowed(tmp_path):
 @pytest.mark.parametrize("changed", ["name", "revision", "files", "kind", "dtype", "adapter", "exact"])
 def test_replies_of_another_model_are_not_reused(changed):
     about = dict.fromkeys(("name", "revision", "files", "kind", "dtype", "adapter", "exact"), "x") | {"store_key": {}}
+    about |= {"tokens": SimpleNamespace(begins={})}
     plain = prompts.get("plain")
     one, other = (answering.key(SimpleNamespace(**{**about, **more}), plain) for more in ({}, {changed: "y"}))
     assert one != other
@@ -389,7 +390,9 @@ def test_replies_of_another_model_are_not_reused(changed):
 @pytest.mark.fault(42)
 def test_replies_of_another_prompt_decoding_or_package_are_not_reused(monkeypatch):
     model = SimpleNamespace(
-        **dict.fromkeys(("name", "revision", "files", "kind", "dtype", "adapter", "exact"), "x"), store_key={}
+        **dict.fromkeys(("name", "revision", "files", "kind", "dtype", "adapter", "exact"), "x"),
+        store_key={},
+        tokens=SimpleNamespace(begins={}),
     )
     mine = prompts.Prompt("mine", version="1.0.0", instruction="Be fair.")
     others = [mine, replace(mine, instruction="Be fair!"), replace(mine, decoding={"top_k": 5})]
@@ -567,7 +570,9 @@ def test_every_option_names_the_default_folder_or_is_known_not_to():
     others |= {"ways", "wordings", "prompts"}
     # Named last, so that the folders of runs without it keep their names.
     last = {"start"}
-    assert declared == {*NAMING, *last, *others}, "a new option is in NAMING of scoring/commands/score.py, or named here"
+    assert declared == {*NAMING, *last, *others}, (
+        "a new option is in NAMING of scoring/commands/score.py, or named here"
+    )
 
 
 @pytest.mark.fault(15)
