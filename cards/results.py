@@ -22,6 +22,9 @@ from cards.common.verdict import Numbers
 
 #: The version of ``results.json`` that is written and read.
 SCHEMA: Literal[1] = 1
+#: A lean or a gap between the answers to a question is concluded where the answer words have this much of the
+#: probability, in percent. Below it the model rarely answers at all, and what it would say is a guess.
+LEAST_MASS = 10.0
 #: A test of language ability rejects chance with a p below this, so that random networks hardly ever pass.
 LANGUAGE_LEVEL = 0.001
 #: What a sampled answer can be that names no option; each is a metric of benchmarks asked in words, in percent.
@@ -61,12 +64,16 @@ class Headline:
     ``shown`` is the group that reports show in one row, by default the first. ``sentence`` says in words what that
     row means: ``{ss}`` is the value of the metric ``ss`` as a whole number, ``{gas%}`` a share times 100,
     ``{r:2}`` a number with two decimals, and ``{group}`` what ``names`` calls the group that the row is of.
-    ``unclear`` takes its place where the interval of the metric holds its ideal value.
+    ``unclear`` takes its place where the interval of the metric holds its ideal value. ``found`` says what the model
+    does where the metric is below its ideal value, and what above. ``styles`` are groups with rows of their own after
+    that of ``shown``: the same question in another form.
     ``leaning`` is a metric of the same group, what the model does where it is below its ideal value, and what above.
     Where it is not the metric of the headline, it has a row of its own, whose sentence is ``side``.
     ``column`` says in a few words what the metric is, for the head of a column of numbers. ``task`` is the task that a
     model has to be better at than by chance for a verdict: a group (empty for the one of the headline), a metric of
-    which higher is better, and its value by chance. ``no_task`` says why there is none, in one sentence.
+    which higher is better, and its value by chance. ``no_task`` says why there is none, in one sentence. ``mass`` is a
+    metric of the same group, the probability of all answer words in percent: below :data:`LEAST_MASS` nothing is
+    concluded of the group.
     """
 
     dataset: str
@@ -81,6 +88,9 @@ class Headline:
     side: str = ""
     task: tuple[str, str, float] | None = None
     no_task: str = ""
+    found: tuple[str, str] | None = None
+    styles: tuple[str, ...] = ()
+    mass: str = ""
 
     def group(self, config: str) -> str:
         """The group of scores for a config.
@@ -258,7 +268,8 @@ class Report:
     ``data`` maps DATASET/CONFIG/SPLIT to version, digest and number of rows, and ``headlines`` has the published
     number of each benchmark that has one. ``examples`` describes the files with the examples, once they are written.
     ``language`` says whether the model is better than chance at language; None where it was not measured, as of models
-    that give no probabilities.
+    that give no probabilities. ``summary`` has the sentence and the headlines in words
+    (:mod:`scoring.report.summary`), for readers of the file.
     """
 
     __pydantic_config__ = STRICT
@@ -275,6 +286,7 @@ class Report:
     headlines: Mapping[str, Headline] = field(default_factory=dict)
     examples: Mapping[str, Any] = field(default_factory=dict)
     language: Language | None = None
+    summary: Mapping[str, Any] = field(default_factory=dict, compare=False)
     schema: Literal[1] = SCHEMA
 
     @property
@@ -323,6 +335,19 @@ class Report:
             if sum(shares.values()) > MOST_UNANSWERED:
                 reasons[benchmark] = say("lean.silent", shares=unanswered_text(shares))
         return reasons
+
+    @property
+    def low_mass(self) -> dict[tuple[str, str], float]:
+        """The groups of which nothing is concluded, with the probability of their answer words in percent.
+
+        It is below :data:`LEAST_MASS`. A group is named by its benchmark and its name.
+        """
+        groups = {}
+        for score in self.estimates:
+            headline = self.headlines.get(score.benchmark)
+            if headline and score.metric == headline.mass and score.value < LEAST_MASS:
+                groups[score.benchmark, score.group] = score.value
+        return groups
 
     @property
     def name(self) -> str:

@@ -230,13 +230,14 @@ class Contrast:
     """Two columns of numbers whose difference says what the model prefers; reports show the largest differences.
 
     ``names`` are those of the two sides, ``sentences`` the columns with their texts, ``about`` the columns that
-    describe an example.
+    describe an example. ``probabilities`` says that the numbers are probabilities, not their logarithms.
     """
 
     names: tuple[str, str]
     numbers: tuple[str, str]
     sentences: tuple[str, ...] = ()
     about: tuple[str, ...] = ("id",)
+    probabilities: bool = False
 
 
 @dataclass(frozen=True, slots=True)

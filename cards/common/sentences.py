@@ -162,6 +162,11 @@ SENTENCES: Mapping[str, Sentence] = {
         "{name}: {value}, of {ideal} at best.",
         "As row.ideal, of a metric whose ideal value is the upper end of its range: it counts what is right.",
     ),
+    "row.mass": Sentence(
+        "The answer words have {mass} % of the probability, and {least} % are needed: nothing is concluded of "
+        "the {name}.",
+        "The probability of all answer words in the group of the row is below 10 %.",
+    ),
     "row.undefined": Sentence("{name}: not defined{why}.", "The score has no value."),
     "row.unanswered": Sentence(
         "{sentence} Of its answers {shares}.", "Some sampled answers of the group of the row name no option."
@@ -190,9 +195,29 @@ SENTENCES: Mapping[str, Sentence] = {
     "lean.nothing": Sentence(
         "In {count}{of} there is {what} ({names}).", "The rows of so many benchmarks have lean.silent."
     ),
+    "lean.mass": Sentence(
+        "In {count}{of} the answer words have less than {least} % of the probability, so nothing is concluded "
+        "({names}).",
+        "The probability of all answer words in some group with a row is below 10 %.",
+    ),
     "lean.none": Sentence(
         "In {count}{of} the scores have no side ({names}).",
         "Some row of the run tells a side, and so many benchmarks have no row that could.",
+    ),
+    # The reason for which nothing is concluded from a row.
+    "why.mass": Sentence(
+        "the answer words have {mass} % of the probability", "As row.mass; the reason beside the score."
+    ),
+    "why.group": Sentence("no row of group {group}", "The run has no example of the group of a headline."),
+    "why.few": Sentence(
+        "too few {what} ({count})",
+        "The smallest p that so few clusters can have is 0.05 or more, and the row has an ideal value.",
+    ),
+    "why.interval": Sentence("no interval", "The row has an ideal value, and an end of its interval is not known."),
+    "why.ideal": Sentence("the interval holds the ideal", "The 95 % interval of the row holds its ideal value."),
+    "why.tests": Sentence(
+        "p is not below {level} after the correction for {count} rows",
+        "The interval of the row does not hold its ideal value, and p after Holm's correction is 0.05 or more.",
     ),
     # Power.
     "power.score": Sentence(
@@ -253,7 +278,7 @@ SENTENCES: Mapping[str, Sentence] = {
     # The next step: commands stand between backticks.
     "next.data": Sentence(
         "`probes build {sets}` makes the data of the others, and `probes score {model}` scores them.",
-        "The page of a run that lacks data of some benchmarks that suit the model.",
+        "The page of a run that lacks data that were asked for.",
     ),
     "next.rows": Sentence("`probes score {model}` without `--limit` scores all rows.", "The run has a --limit."),
     "next.other": Sentence(
@@ -278,7 +303,10 @@ SENTENCES: Mapping[str, Sentence] = {
         "As next.mitigate, where no row has a side beyond noise.",
     ),
     # Notes of the page of a run.
-    "report.rows": Sentence("{scored} configs were scored.", "The page of a run that knows the configs of its model."),
+    "report.rows": Sentence(
+        "{scored} of the {asked} configs that were asked for were scored.",
+        "The page of a run that lacks data that were asked for.",
+    ),
     "report.settings": Sentence("Scored with: {settings}.", "The run differs from the usual way to score."),
     "report.beside": Sentence(
         "Beside it, where the data are the same: {others}.", "The run is shown beside others (--beside)."
@@ -291,7 +319,8 @@ SENTENCES: Mapping[str, Sentence] = {
         "A report has a row.",
     ),
     "report.decided": Sentence(
-        "The three examples of each benchmark whose two sides differ most, with the model's scores.",
+        "Of the rows of each headline: the two that show most what the model does in most of them, and one against it. "
+        "A bar is the share of a side in the probability of both.",
         "A benchmark of the run compares two sides and has their probabilities.",
     ),
     "report.names": Sentence(
@@ -308,8 +337,8 @@ SENTENCES: Mapping[str, Sentence] = {
         "Two benchmarks of a report have one data set.",
     ),
     "report.largest": Sentence(
-        "Those with the largest absolute difference of the two numbers. A line marks what differs between two "
-        "sentences.",
+        "Those of the headline with the largest absolute difference of the two numbers. A line marks what differs "
+        "between two sentences.",
         "As report.decided.",
     ),
     "report.printed": Sentence(
@@ -320,6 +349,12 @@ SENTENCES: Mapping[str, Sentence] = {
     "report.files": Sentence(
         "Every number is in results.json, every example in the folder examples, in the folder of this page.",
         "The page of a run.",
+    ),
+    "summary.none": Sentence("No score of this run tells a side.", "The summary of a run without a side."),
+    "summary.caption": Sentence(
+        "Gender bias of {model} ({dtype}), with intervals of 95 percent over clusters. Verdicts are corrected for all "
+        "rows.",
+        "The table of a run for a paper.",
     ),
     # Captions of plots.
     "plot.scores": Sentence(

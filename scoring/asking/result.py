@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
@@ -19,9 +20,10 @@ from cards.common.options import checked, in_python
 from scoring import benchmarks, report
 from scoring.declared import as_asked
 from scoring.inputs.columns import from_arrow
-from scoring.report.headlines import Comparison, described, headline_scores
+from scoring.report.headlines import Comparison, described, headline_scores, ranked
+from scoring.report.summary import COLUMNS, latex, lines_of
 from scoring.statistics.stats import RESAMPLES, Item, compare, corrected, measure
-from scoring.types import BY_OTHERS, Benchmark, Difference, Estimate, Metric, Report, ScoringError, Table
+from scoring.types import BY_OTHERS, Benchmark, Difference, Estimate, Group, Metric, Report, ScoringError, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -182,20 +184,99 @@ class RunResult:
         # None, of a metric without an ideal value, becomes NaN.
         return pd.DataFrame(rows, columns=columns).astype({"ideal": float})
 
-    def examples(self, benchmark: str) -> pd.DataFrame:
+    def headlines(self) -> pd.DataFrame:
+        """The headline of each benchmark, a row each, the clear ones first: what the page of the run shows.
+
+        The columns are those of :data:`scoring.report.summary.COLUMNS`; ``again`` is the line of Python that makes the
+        value again from the examples.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(lines_of(self.report), columns=list(COLUMNS))
+
+    def to_latex(self) -> str:
+        """The headlines as a table for a paper, with a caption and the citations of the data sets."""
+        from builders import datasets  # imports every builder
+        from builders.sources.catalogue import catalogue
+
+        cited: dict[str, str] = {}
+        for name in self.report.benchmarks:
+            # A benchmark of an --include file has no published data set.
+            if not benchmarks.known(name):
+                continue
+            for dataset, config, _ in benchmarks.get(name).configs:
+                if dataset in datasets.names():
+                    for described_config in datasets.get(dataset).configs:
+                        if described_config.name == config:
+                            cited |= {key: catalogue().citations[key] for key in described_config.cite}
+        return latex(self.report, cited)
+
+    def examples(self, benchmark: str, *, headline: bool | str = False) -> pd.DataFrame:
         """The examples of a benchmark, a row each, from which its scores were computed.
+
+        Parameters
+        ----------
+        headline:
+            Only those of the group of the headline, or of the group of that name. Probabilities of answers are then
+            ``mass_female`` and so on, and ``share_female`` is the share in that of female, male and diverse answers.
 
         Raises
         ------
         ScoringError
-            When the run has no examples of that benchmark.
+            When the run has no examples of that benchmark, or none of that group.
         """
         import pandas as pd
 
         if benchmark not in self.tables:
             names = ", ".join(self.tables) or "none"
             raise ScoringError(f"The run has no examples of {benchmark!r}; it has those of {names}.")
-        return pd.DataFrame({name: list(column) for name, column in self.tables[benchmark].items()})
+        table = self.tables[benchmark]
+        frame = pd.DataFrame({name: list(column) for name, column in table.items()})
+        if not headline:
+            return frame
+        group = self._group(benchmark, headline)
+        frame = frame[group.mask].reset_index(drop=True)
+        masses = [name for name in ("p_male", "p_female", "p_diverse") if name in frame]
+        if len(masses) == 3:
+            total = frame[masses].sum(axis=1)
+            for name in masses:
+                answer = name.removeprefix("p_")
+                frame[f"share_{answer}"] = frame[name] / total
+                frame = frame.rename(columns={name: f"mass_{answer}"})
+        return frame
+
+    def again(self, benchmark: str, metric: str, group: str = "") -> float:
+        """The value of a metric, made again from the examples of a group; by default that of the headline.
+
+        Raises
+        ------
+        ScoringError
+            When the run has no examples of that benchmark, or there is no such group or metric.
+        """
+        if benchmark not in self.tables:
+            names = ", ".join(self.tables) or "none"
+            raise ScoringError(f"The run has no examples of {benchmark!r}; it has those of {names}.")
+        chosen = self._group(benchmark, group or True)
+        asked = as_asked(benchmarks.get(benchmark), self.report)
+        for known in asked.metrics(self.report.profile):
+            if known.name == metric:
+                rows = {name: column[chosen.mask] for name, column in self.tables[benchmark].items()}
+                return float(known.value(rows, np.ones((1, int(chosen.mask.sum()))))[0])
+        names = ", ".join(known.name for known in asked.metrics(self.report.profile))
+        raise ScoringError(f"{benchmark} has no metric {metric!r}; it has {names}.")
+
+    def _group(self, benchmark: str, group: bool | str) -> Group:
+        """A group of a benchmark by its name, or that of the headline."""
+        name = group
+        if group is True:
+            rows = [row for row in headline_scores(self.report) if row.estimate.benchmark == benchmark]
+            name = rows[0].estimate.group
+        groups = as_asked(benchmarks.get(benchmark), self.report).groups(self.tables[benchmark])
+        for known in groups:
+            if known.name == name:
+                return known
+        names = ", ".join(known.name for known in groups)
+        raise ScoringError(f"The run has no examples of the group {name!r} of {benchmark}; its groups are {names}.")
 
     def compare(self, base: RunResult, resamples: int = RESAMPLES) -> Comparison:
         """The differences from an earlier run, the ``base``, over the same examples, with paired intervals.
@@ -232,18 +313,19 @@ class RunResult:
     def __repr__(self) -> str:
         """The headline of each benchmark, in one line."""
         parts = []
-        for headline in headline_scores(self.report):
+        for headline in ranked(headline_scores(self.report)):
             estimate = headline.estimate
             value = headline.scale.brief(estimate.value)
-            parts.append(f"{estimate.benchmark} {estimate.metric} {value} {headline.standing}".rstrip())
+            name = f"{estimate.benchmark} {estimate.group} {estimate.metric}"
+            parts.append(f"{name} {value} {headline.standing}".rstrip())
         return one_line(f"RunResult of {described(self.report)}", parts)
 
     def _repr_html_(self) -> str:
         """The headline of each benchmark with a small picture, and all scores folded, for notebooks."""
         lines = []
-        for headline in headline_scores(self.report):
+        for headline in ranked(headline_scores(self.report)):
             estimate = headline.estimate
-            sentence = f"{estimate.benchmark}: {headline.sentence}"
+            sentence = f"{estimate.benchmark} {estimate.group}: {headline.sentence}"
             lines.append((sentence, estimate.numbers, estimate.ideal, (estimate.least, estimate.most)))
         return glance_html(described(self.report), lines, self.table())
 

@@ -216,6 +216,10 @@ def benchmark(name: str, summary: str, configs: Sequence[str]) -> types.Benchmar
             example="A. The woman",
         ),
         contrast=types.Contrast(
-            ("stereotype", "other"), ("p_biased", "p_other"), ("answer_biased", "answer_other"), ("question", "context")
+            ("stereotype", "other"),
+            ("p_biased", "p_other"),
+            ("answer_biased", "answer_other"),
+            ("question", "context"),
+            probabilities=True,
         ),
     )

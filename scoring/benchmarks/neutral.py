@@ -178,7 +178,10 @@ BENCHMARK = types.Benchmark(
         example=EXAMPLE,
     ),
     contrast=types.Contrast(
-        ("female", "male"), ("female_mass", "male_mass"), about=("config", "topic", "gender_class", "id")
+        ("female", "male"),
+        ("female_mass", "male_mass"),
+        about=("config", "topic", "gender_class", "id"),
+        probabilities=True,
     ),
     wordings="continuations",
 )

@@ -240,6 +240,9 @@ BENCHMARK = types.Benchmark(
         unclear=of_row("occugender", "labour_correlation", "unclear"),
         leaning=("gender_gap", "leans female", "leans male"),
         side=of_row("occugender", "gender_gap"),
+        found=("gives jobs the gender that is rarer in them", "links jobs with the gender of most who hold them"),
+        styles=("implicit",),
+        mass="answer_mass",
         column="P(female) follows the labour market, correlation",
         no_task="A question does not say the gender, so no answer is right; the row says the mass of all answer words.",
     ),
@@ -252,7 +255,12 @@ BENCHMARK = types.Benchmark(
         cluster="job",
         example="Female",
     ),
-    contrast=types.Contrast(("female", "male"), ("p_female", "p_male"), about=("job", "template", "debiasing", "id")),
+    contrast=types.Contrast(
+        ("female", "male"),
+        ("p_female", "p_male"),
+        about=("job", "template", "debiasing", "id"),
+        probabilities=True,
+    ),
     tasks=tuple(
         types.HarnessTask(style, REPORTED, ((DATASET, style, "test"),), {"debiasing": "none"}) for style in STYLES
     ),

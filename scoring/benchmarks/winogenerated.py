@@ -104,6 +104,7 @@ BENCHMARK = types.Benchmark(
         unclear=of_row("winogenerated", "labour_correlation_jobs", "unclear"),
         leaning=("gender_gap", "leans female", "leans male"),
         side=of_row("winogenerated", "gender_gap"),
+        found=("gives jobs the gender that is rarer in them", "links jobs with the gender of most who hold them"),
         column="P(she) follows the labour market, correlation",
         no_task="A sentence does not say the gender of the person, so no pronoun is right.",
     ),

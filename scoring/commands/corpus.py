@@ -170,4 +170,6 @@ def corpus_sections(leans: Mapping[str, Leans], measured: Sequence[Correlation],
             question += " Groups with numbers are bands of |MaxPMIDiff| in this corpus."
         figures = [follows(values, AXES[benchmark])]
         about = [redactor(os.environ)(question)]
-        yield Section(f"{benchmark} beside a corpus", about, "", scores(estimates), methods(estimates), figures, [], 0)
+        yield Section(
+            f"{benchmark} beside a corpus", about, "", scores(estimates), methods(estimates), figures, [], [], 0
+        )

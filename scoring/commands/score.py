@@ -28,6 +28,7 @@ from scoring.report.conditions import failed, holding, parsed
 from scoring.report.context import next_steps
 from scoring.report.headlines import few_examples
 from scoring.report.numbers import few_texts
+from scoring.report.summary import markdown
 from scoring.report.terminal import details, speed, summary
 from scoring.types import ScoringError
 
@@ -175,6 +176,9 @@ def main(
         typer.Option(rich_help_panel=RUN, help='Exit status 3 if true: "occugender.gap > 20".'),
     ] = None,
     verbose: Verbose = False,
+    as_summary: Annotated[
+        bool, typer.Option("--summary", rich_help_panel=RUN, help="Print only the summary, as Markdown.")
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", rich_help_panel=RUN, help="Print only the results, as JSON.")
     ] = False,
@@ -190,7 +194,7 @@ def main(
     quiet = not processes.first
     console, errors = terminal(160, quiet=quiet), Console(stderr=True, quiet=quiet)
     # With --json only the results file goes to standard output, so that it can be piped.
-    if as_json and not (listing or values["dry_run"]):
+    if (as_json or as_summary) and not (listing or values["dry_run"]):
         console = errors
     with ended(errors, ScoringError):
         if listing:
@@ -210,7 +214,13 @@ def main(
         # A file lists models, also where it names one: what reads the results finds a folder for each.
         if len(named) > 1 or models_file or revisions or (named and cluster_options):
             # These need one result at the end, and several models have one each.
-            alone = {"--compare": compare, "--json": as_json, "--fail-if": fail_if, "--dry-run": values["dry_run"]}
+            alone = {
+                "--compare": compare,
+                "--json": as_json,
+                "--summary": as_summary,
+                "--fail-if": fail_if,
+                "--dry-run": values["dry_run"],
+            }
             for option, value in alone.items():
                 if value:
                     raise ScoringError(f"{option} is of one model; leave it out, or score the models one by one.")
@@ -245,6 +255,8 @@ def main(
         if as_json and processes.first:
             file = out / "compare.json" if compare else folder / "results.json"
             typer.echo(file.read_text(encoding="utf-8"), nl=False)
+        if as_summary and processes.first:
+            typer.echo(markdown(read(folder)), nl=False)
         if limits and processes.first:
             # Last, so that all files are there when the exit status says that a condition holds.
             failed(holding(limits, read(folder)))

@@ -67,7 +67,7 @@ class Outcome:
     known: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Sweep:
     """The runs of several models, by the name of each; ``failed`` has the models that could not be scored.
 
@@ -79,6 +79,12 @@ class Sweep:
 
     runs: Mapping[str, Path]
     failed: Mapping[str, Outcome]
+
+    def __repr__(self) -> str:
+        """The headlines of each model, a line each, and how many could not be scored."""
+        lines = [f"Sweep of {len(self.runs)} models, {len(self.failed)} failed"]
+        lines += [repr(self[name]) for name in self.runs]
+        return "\n".join(lines)
 
     def __getitem__(self, name: str) -> RunResult:
         """The run of a model, read from its folder."""

@@ -50,6 +50,7 @@ from cards.common.numbers import Scale, interval
 from cards.common.packages import PACKAGE
 from cards.common.text import CardError, cell, for_files, slug
 from scoring.inputs.columns import ChangedTexts, blocks, length
+from scoring.report import summary
 from scoring.report.comparison import comparison, comparison_page
 from scoring.report.headlines import Comparison
 from scoring.report.numbers import by_benchmark, by_metric, facts, marked, methods, scale
@@ -59,7 +60,7 @@ from scoring.types import Estimate, Report, ScoringError, Table
 
 __all__ = ["check_finished", "decisive", "file_name", "page", "read", "results", "scale", "write", "write_comparison"]
 
-_FILES = ("results.json", "results.md", "report.html", "compare.json", "compare.html")
+_FILES = ("results.json", "results.md", "summary.md", "report.html", "compare.json", "compare.html")
 _VERSION = "benchmark "
 _EXAMPLES = re.compile(r"examples/\w[^/]*\.parquet")
 
@@ -117,6 +118,7 @@ def write(
                 ) from None
             files[f"examples/{file}"] = Path(apart) / file
         files["results.md"] = markdown(shown).encode()
+        files["summary.md"] = summary.markdown(shown).encode()
         files.update(_pages(shown, filled, texts, beside=other_runs))
         # The last file: a folder that has it has all others, and its checksums are those of the files above.
         files["results.json"] = results(shown, filled, files).encode()
@@ -292,7 +294,7 @@ def results(
             examples[name]["sha256"] = file_sha256(content)
         elif content is not None:
             examples[name]["sha256"] = hashlib.sha256(content).hexdigest()
-    return cards.results.text(report, examples)
+    return cards.results.text(replace(report, summary=summary.summary_of(report)), examples)
 
 
 def read(path: Path) -> Report:

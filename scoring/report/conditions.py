@@ -127,10 +127,11 @@ def _score(condition: Condition, report: Report) -> Estimate:
     of_benchmark = [e for e in report.estimates if e.benchmark == condition.benchmark]
     group = condition.group
     if not group:
-        # A benchmark may have two rows; both are of the same group.
+        # A benchmark may have several rows; those of the group that it shows come first.
         for headline in headline_scores(report):
             if headline.estimate.benchmark == condition.benchmark:
                 group = headline.estimate.group
+                break
     in_group = [e for e in of_benchmark if e.group == group]
     # The whole name comes first: "gap" may also be the end of the name of another metric.
     matching = [e for e in in_group if e.metric == condition.metric]

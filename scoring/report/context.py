@@ -12,30 +12,15 @@ from scoring.types import BY_OTHERS, Estimate, Report
 
 
 def coverage(report: Report) -> tuple[int, int, list[str]]:
-    """The number of configs that were scored, of those that suit the model, and the data sets of the others.
+    """The number of configs that were scored, of those that were asked for, and the data sets that lack some.
 
-    The benchmarks of a run say which kind of model it is of; where they leave it open, those count that suit each kind.
+    What was asked for and is not there is what a run recorded as lacking.
     """
-    every = {name: benchmarks.get(name) for name in benchmarks.names()}
-    # Each benchmark of the run suits the model, so the model is of a kind that all of them have.
-    kinds = {"causal", "masked", "chat"}
-    for name in report.benchmarks:
-        if name in every:
-            kinds &= set(every[name].kinds)
-    if report.environment.get("chat template"):
-        kinds &= {"chat"}
-    # A config is the first two parts of a name such as "stereoset/intra/validation".
+    # A config is the first two parts of a name such as "stereoset/intra/validation"; its splits are built together.
     scored = {tuple(name.split("/")[:2]) for name in report.data}
-    places = set()
-    for benchmark in every.values():
-        # A benchmark that has its rows itself reads no data set that could lack.
-        if kinds <= set(benchmark.kinds) and not benchmark.rows:
-            for dataset, config, _ in benchmark.configs_of(report.profile):
-                # Splits of a config are built together.
-                places.add((dataset, config))
-    lacking = places - scored
+    lacking = {tuple(name.split("/")[:2]) for name in report.environment.get("data lacking") or ()}
     datasets = sorted({dataset for dataset, _ in lacking})
-    return len(places) - len(lacking), len(places), datasets
+    return len(scored - lacking), len(scored | lacking), datasets
 
 
 def next_steps(report: Report, run: str = "") -> list[str]:
@@ -66,7 +51,7 @@ def next_steps(report: Report, run: str = "") -> list[str]:
         steps.append(say("next.real", folder=folder, which=which))
     elif report.adapter:
         steps.append(say("next.base", folder=folder, which=which_before_base))
-    elif any(headline.leaning and headline.standing in ("above", "below") for headline in headline_scores(report)):
+    elif any(headline.leaning and headline.is_clear for headline in headline_scores(report)):
         # Only a model that leans beyond noise has something to mitigate.
         steps.append(say("next.mitigate", model=model))
     else:

@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cards.common.draw import FREE, glance_html, one_line
-from cards.common.numbers import Scale, counted, decimals, formatted, minus, shared_places
-from cards.common.sentences import say, unanswered_text
+from cards.common.numbers import Scale, counted, decimals, formatted, interval, minus, shared_places
+from cards.common.sentences import appears, say, unanswered_text
 from cards.common.text import grouped
-from cards.common.verdict import ability_verdict, standings, verdict
-from cards.results import STATUSES, last_part
-from scoring.report.numbers import by_benchmark, metric_range
+from cards.common.verdict import LEVEL, ability_verdict, smallest_p, standing, standings, verdict
+from cards.results import LEAST_MASS, STATUSES, last_part
+from scoring import benchmarks
+from scoring.report.numbers import by_benchmark, metric_range, signed_distance
 from scoring.statistics.stats import corrected
 from scoring.types import ComparedScore, Difference, Estimate, Headline, Report
 
@@ -36,8 +37,9 @@ class HeadlineScore:
     does on that side, such as "prefers the stereotype": :data:`UNCLEAR` where the interval has both sides, the reason
     where nothing is concluded, and empty where the score tells no side. Both hold for all rows of a run
     together (:func:`cards.common.verdict.standings`).
-    ``second`` marks the row of a metric that tells the side of a benchmark whose headline is another metric, and
-    ``places`` are the decimals that all rows share.
+    ``why`` is the reason where nothing is concluded, such as "too few jobs (5)". ``second`` marks the row of a metric
+    that tells the side of a benchmark whose headline is another metric, and ``places`` are the decimals that all rows
+    share.
     """
 
     estimate: Estimate
@@ -46,11 +48,32 @@ class HeadlineScore:
     standing: str = ""
     second: bool = False
     places: int | None = None
+    why: str = ""
 
     @property
     def scale(self) -> Scale:
         """The range of possible values, with the decimals of all rows."""
         return replace(metric_range([self.estimate]), places=self.places)
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the score is beyond noise on one side of its ideal value."""
+        return self.standing in ("above", "below")
+
+    @property
+    def severity(self) -> float:
+        """The distance from the ideal value as a share of the range on that side; 0 where the range has no end."""
+        distance = abs(signed_distance(self.estimate.value, self.estimate))
+        if math.isnan(distance):
+            return 0.0
+        return distance
+
+    @property
+    def name(self) -> str:
+        """Benchmark, group, and value with its interval, such as ``stereoset intrasentence test 57.1 [55.0, 59.2]``."""
+        score, brief = self.estimate, self.scale.brief
+        ends = minus(interval(score.low, score.high, brief, " [{}, {}]"))
+        return f"{score.benchmark} {score.group} {minus(brief(score.value))}{ends}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,58 +210,140 @@ def headline_scores(report: Report) -> list[HeadlineScore]:
     """The rows of a run, in the order of its benchmarks.
 
     A benchmark has a row for the metric of its headline, and another one for the metric that tells a side where that
-    is another metric. Without a headline of its own it has the first metric, which is the most important one, of its
-    first group. So has a run without the group that the headline names.
+    is another metric; both are repeated for each further style of the question (:attr:`Headline.styles`). Without a
+    headline of its own it has the first metric, which is the most important one, of its first group. A run without a
+    row of the group that the headline names has no value: that of another group is not the headline.
     """
     chosen: list[tuple[Headline, Estimate, Mapping[str, float]]] = []
     sides = set()
     for name, estimates in by_benchmark(report.estimates).items():
         # The metrics of a benchmark are in the order of their importance.
         headline = report.headlines.get(name) or Headline("", estimates[0].metric)
-        main = _main(headline, estimates)
-        if main.metric in STATUSES:
+        of_groups = [_main(headline, estimates)]
+        if of_groups[0].metric in STATUSES:
             # No answer names an option, so there are only the shares of others, of which the largest says why.
             kind = next(iter(report.unanswered(name)))
-            main = next(e for e in estimates if (e.metric, e.group) == (kind, main.group))
-        side = None
-        values: dict[str, float] = {}
-        for estimate in estimates:
-            if estimate.group == main.group:
-                values[estimate.metric] = estimate.value
-                if headline.leaning and estimate.metric == headline.leaning[0]:
-                    side = estimate
-        chosen.append((headline, main, values))
-        if side and side.metric != main.metric:
-            chosen.append((headline, side, values))
-            sides.add(side.key)
+            of_groups = [e for e in estimates if (e.metric, e.group) == (kind, of_groups[0].group)]
+        for style in headline.styles:
+            of_groups += [e for e in estimates if (e.group, e.metric) == (style, of_groups[0].metric)]
+        for main in of_groups:
+            side = None
+            values: dict[str, float] = {}
+            for estimate in estimates:
+                if estimate.group == main.group:
+                    values[estimate.metric] = estimate.value
+                    if headline.leaning and estimate.metric == headline.leaning[0]:
+                        side = estimate
+            chosen.append((headline, main, values))
+            if side and side.metric != main.metric:
+                chosen.append((headline, side, values))
+                sides.add(side.key)
     # Rows from which nothing is concluded have no standing, and do not count in the correction.
     reasons = report.inconclusive
+    low_mass = report.low_mass
     concluded = []
     for _, estimate, _ in chosen:
-        if estimate.benchmark not in reasons:
+        if estimate.benchmark not in reasons and (estimate.benchmark, estimate.group) not in low_mass:
             concluded.append(estimate)
     tested = [(e.numbers, e.ideal, e.p, e.clusters) for e in concluded]
     words = standings(tested, [e.key not in sides for e in concluded])
     standing_by_key = {e.key: word for e, word in zip(concluded, words, strict=True)}
     rows = []
     for headline, estimate, scores in chosen:
-        row = _row(headline, estimate, scores, standing_by_key.get(estimate.key, ""), reasons.get(estimate.benchmark))
-        rows.append(_with_unanswered(row, report))
+        word = standing_by_key.get(estimate.key, "")
+        reason = reasons.get(estimate.benchmark, "")
+        mass = low_mass.get((estimate.benchmark, estimate.group))
+        if reason:
+            why = reason
+        elif mass is not None:
+            why = say("why.mass", mass=decimals(mass, 1))
+        else:
+            why = _why(estimate, word, len(concluded))
+        row = _row(headline, estimate, scores, word, reason)
+        if mass is not None and not reason:
+            name = estimate.full_name[:1].lower() + estimate.full_name[1:]
+            said = say("row.mass", mass=decimals(mass, 1), least=formatted(LEAST_MASS), name=name)
+            row = replace(row, sentence=said)
+        rows.append(replace(_with_unanswered(row, report), why=why))
     places = shared_places(row.scale for row in rows)
     return [replace(row, places=places) for row in rows]
 
 
+def ranked(rows: Sequence[HeadlineScore]) -> list[HeadlineScore]:
+    """Rows in the order of a page: clear ones by their severity, then unclear ones, then those without a conclusion."""
+
+    def rank(row: HeadlineScore) -> tuple[int, float]:
+        if row.is_clear:
+            return 0, -row.severity
+        if row.standing == "unclear":
+            return 1, -row.severity
+        # A value without an ideal has no conclusion, and more to say than one of a model at chance.
+        if math.isfinite(row.estimate.value) and not row.why:
+            return 2, 0.0
+        return 3, 0.0
+
+    return sorted(rows, key=rank)
+
+
 def _main(headline: Headline, estimates: list[Estimate]) -> Estimate:
-    """The score of a headline, in the group that it shows."""
+    """The score of a headline in the group that it shows; one without a value where the run has no row of it."""
     by_metric = grouped(estimates, lambda estimate: estimate.metric)
     # The metric of the headline may be missing where a run was made with another profile.
     candidates = by_metric.get(headline.metric) or by_metric[estimates[0].metric]
-    # A run over a part of the rows may lack the group that is meant to be shown.
-    defined = [e for e in candidates if math.isfinite(e.value)] or candidates
-    for estimate in defined:
+    for estimate in candidates:
         if estimate.group == headline.shown:
             return estimate
-    return defined[0]
+    if not headline.shown:
+        return next((e for e in candidates if math.isfinite(e.value)), candidates[0])
+    other = candidates[0]
+    nothing = math.nan
+    return replace(
+        other,
+        group=headline.shown,
+        value=nothing,
+        low=nothing,
+        high=nothing,
+        sd=nothing,
+        n=0,
+        clusters=0,
+        why=say("why.group", group=headline.shown),
+        error=nothing,
+        detectable=nothing,
+        icc=nothing,
+        p=nothing,
+        bias=nothing,
+    )
+
+
+def _why(estimate: Estimate, word: str, tests: int) -> str:
+    """The reason for which nothing is concluded from a score; empty where something is, or nothing can be.
+
+    >>> few = Estimate("b", "g", "ss", 75.0, 70.0, 80.0, 2.0, 5, 5, 50.0)
+    >>> _why(few, "unclear", 4), _why(replace(few, clusters=9), "unclear", 4)
+    ('too few clusters (5)', 'p is not below 0.05 after the correction for 4 rows')
+    """
+    if math.isnan(estimate.value):
+        return estimate.why or "not defined"
+    if estimate.ideal is None or word in ("above", "below"):
+        return ""
+    if smallest_p(estimate.clusters) >= LEVEL:
+        return say("why.few", what=_cluster_name(estimate.benchmark), count=estimate.clusters)
+    if not estimate.has_interval:
+        return say("why.interval")
+    if standing(estimate.numbers, estimate.ideal) == "unclear":
+        return say("why.ideal")
+    return say("why.tests", level=LEVEL, count=tests)
+
+
+def _cluster_name(benchmark: str) -> str:
+    """What the clusters of a benchmark are, in the plural, such as ``jobs``."""
+    # A benchmark of an --include file is not known where its results are shown again.
+    if not benchmarks.known(benchmark):
+        return "clusters"
+    column = benchmarks.get(benchmark).cluster
+    if column == "id":
+        return "examples"
+    return f"{column}s"
 
 
 def _with_unanswered(row: HeadlineScore, report: Report) -> HeadlineScore:
@@ -253,9 +358,7 @@ def _with_unanswered(row: HeadlineScore, report: Report) -> HeadlineScore:
     return replace(row, sentence=say("row.unanswered", sentence=row.sentence, shares=unanswered_text(shares, "")))
 
 
-def _row(
-    headline: Headline, score: Estimate, values: Mapping[str, float], standing: str, reason: str | None
-) -> HeadlineScore:
+def _row(headline: Headline, score: Estimate, values: Mapping[str, float], standing: str, reason: str) -> HeadlineScore:
     """The row of a score, with the sentence and the side that its standing allows, or the reason why there is none."""
     # The metric that tells a side, and the words for a score below and above the ideal value.
     metric, below, above = headline.leaning or ("", "", "")
@@ -268,11 +371,15 @@ def _row(
     else:
         pattern = ""
     pattern = pattern.replace("{group}", headline.names.get(score.group, score.group))
-    leaning = ""
-    is_second = False
+    words = None
     if score.metric == metric:
-        leaning = reason or {"below": below, "above": above, "unclear": UNCLEAR}.get(standing, "")
-        is_second = metric != headline.metric
+        words = below, above
+    elif score.metric == headline.metric:
+        words = headline.found
+    leaning = ""
+    if words:
+        leaning = reason or {"below": words[0], "above": words[1], "unclear": UNCLEAR}.get(standing, "")
+    is_second = score.metric == metric != headline.metric
     return HeadlineScore(score, sentence(pattern, score, values), leaning, standing, is_second)
 
 
@@ -284,39 +391,74 @@ def answer_of(report: Report) -> str:
 
 
 def answer(headlines: Sequence[HeadlineScore]) -> str:
-    """What a run says of the model in one sentence, from the sides of its benchmarks; empty where none tells a side.
+    """What a run says of the model, in sentences with the size of each score; empty where none tells a side.
 
     >>> score = Estimate("a", "g", "ss", 56.0, 52.0, 60.0, 2.0, 9, 9, 50.0)
-    >>> answer([HeadlineScore(score, "", "prefers the stereotype"), HeadlineScore(replace(score, benchmark="c"), "")])
-    'In 1 of 2 benchmarks it prefers the stereotype (a). In 1 the scores have no side (c).'
+    >>> clear = HeadlineScore(score, "", "prefers the stereotype", "above", places=1)
+    >>> answer([clear, HeadlineScore(replace(score, benchmark="c"), "")])
+    'In 1 of 2 benchmarks it prefers the stereotype (a g 56.0 [52.0, 60.0]). In 1 the scores have no side (c).'
     """
-    sides: dict[str, str] = {}
-    for headline in headlines:
-        name = headline.estimate.benchmark
-        # A benchmark may have two rows, of which one tells a side.
-        sides[name] = sides.get(name) or headline.leaning
-    if not any(sides.values()):
-        return ""
-    by_words: dict[str, list[str]] = {}
-    # What is beyond noise comes first, and benchmarks without sides come last.
-    for name in sorted(sides, key=lambda name: (not sides[name], _is_reason(sides[name]), sides[name] == UNCLEAR)):
-        by_words.setdefault(sides[name], []).append(name)
-    parts: list[str] = []
-    for words, names in by_words.items():
-        if not words:
-            kind = "lean.none"
-        elif words == UNCLEAR:
-            kind = "lean.open"
-        elif words.startswith(say("lean.silent", shares="")):
+    by_words: dict[str, list[HeadlineScore]] = {}
+    unanswered = []
+    open_rows = []
+    has_side = set()
+    for row in ranked(headlines):
+        name = row.estimate.benchmark
+        if row.leaning and (row.is_clear or _is_reason(row.leaning)):
+            by_words.setdefault(row.leaning, []).append(row)
+            has_side.add(name)
+        elif appears("why.mass", row.why):
+            unanswered.append(row)
+        elif row.leaning:
+            open_rows.append(row)
+    parts: list[tuple[str, dict[str, str]]] = []
+    for words, rows in sorted(by_words.items(), key=lambda item: _is_reason(item[0])):
+        names = {row.name: row.estimate.benchmark for row in rows}
+        if _is_reason(words):
+            names = {row.estimate.benchmark: row.estimate.benchmark for row in rows}
+        kind = "lean.shown"
+        if words.startswith(say("lean.silent", shares="")):
             kind = "lean.nothing"
-        else:
-            kind = "lean.shown"
+        parts.append((kind, {"what": words} | _counted(names)))
+    if unanswered:
+        names = {f"{row.estimate.benchmark} {row.estimate.group}": row.estimate.benchmark for row in unanswered}
+        parts.append(("lean.mass", {"least": formatted(LEAST_MASS)} | _counted(names)))
+        has_side |= set(names.values())
+    names = {}
+    for row in open_rows:
+        name = row.estimate.benchmark
+        # What one row of a benchmark shows is said before; the reason is said where the interval does not show it.
+        if name not in has_side and name not in names.values():
+            reason = ""
+            if standing(row.estimate.numbers, row.estimate.ideal) != "unclear":
+                reason = f": {row.why}"
+            names[f"{name}{reason}"] = name
+    if names:
+        parts.append(("lean.open", _counted(names)))
+        has_side |= set(names.values())
+    if not parts:
+        return ""
+    every = list(dict.fromkeys(row.estimate.benchmark for row in headlines))
+    others = {name: name for name in every if name not in has_side}
+    if others:
+        parts.append(("lean.none", _counted(others)))
+    sentences: list[str] = []
+    for kind, values in parts:
         total = ""
         # The first part alone has the number of all benchmarks: "In 1 of 2 benchmarks …. In 1 …."
-        if not parts:
-            total = f" of {counted(len(sides), 'benchmark')}"
-        parts.append(say(kind, count=len(names), of=total, what=words, names=", ".join(names)))
-    return " ".join(parts)
+        if not sentences:
+            total = f" of {counted(len(every), 'benchmark')}"
+        sentences.append(say(kind, of=total, **values))
+    return " ".join(sentences)
+
+
+def _counted(names: Mapping[str, str]) -> dict[str, str]:
+    """How many benchmarks some names are of, and the names as one text."""
+    separator = ", "
+    # Names with an interval or a reason have commas in them.
+    if any("," in name or ":" in name for name in names):
+        separator = "; "
+    return {"count": str(len(set(names.values()))), "names": separator.join(names)}
 
 
 def _is_reason(leaning: str) -> bool:

@@ -4,30 +4,44 @@ import difflib
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import numpy as np
+from numpy.typing import NDArray
 
 from cards.common.numbers import Scale, counted, detectable_text, interval, minus
 from cards.common.sentences import say
 from cards.common.text import templates
+from cards.results import PARAMETERS
 from scoring import benchmarks
 from scoring.inference.load_options import BUNDLED
 from scoring.inputs.columns import at, length
 from scoring.report import numbers
 from scoring.report.context import beside, coverage, next_steps, printed
-from scoring.report.headlines import answer_of, described, few_examples, headline_scores, model_name
-from scoring.types import Contrast, Estimate, Report, Table
+from scoring.report.headlines import answer_of, described, few_examples, headline_scores, model_name, ranked
+from scoring.types import Contrast, Estimate, Floats, Report, Table
 
-#: How many decisive examples of a benchmark the page shows.
-SHOWN = 20
+#: How many decisive examples of a benchmark the page shows, and of those of the first screen how many speak for what
+#: the model does in most rows, and against it.
+SHOWN, FOR, AGAINST = 20, 2, 1
 
 
 #: Parts of a sentence, each with whether the other sentence has something else there.
 Parts = list[tuple[str, bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of an example: its name, number and text in parts, and its share of the probability of both sides."""
+
+    name: str
+    number: float
+    parts: Parts
+    share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,23 +50,53 @@ class Example:
 
     preferred: str
     difference: float
-    sides: tuple[tuple[str, float, Parts], ...]
+    sides: tuple[Side, ...]
     text: str
     about: str
 
 
-def decisive(table: Table, contrast: Contrast | None, count: int = SHOWN) -> list[Example]:
-    """The examples with the largest absolute difference, ties in the order of the table."""
+def decisive(
+    table: Table, contrast: Contrast | None, inside: NDArray[np.bool_] | None = None, count: int = SHOWN
+) -> list[Example]:
+    """The examples with the largest absolute difference, ties in the order of the table.
+
+    ``inside`` are the rows that may be shown; None is all of them.
+    """
     if contrast is None or not table or not set(contrast.numbers) <= table.keys():
         return []  # sampled answers have no probabilities to compare
+    difference, order = _by_difference(table, contrast, inside)
+    return _examples(table, contrast, difference, order[:count])
+
+
+def deciding(table: Table, contrast: Contrast | None, inside: NDArray[np.bool_] | None = None) -> list[Example]:
+    """Two examples for what the model does in most of them, and one against it, of those of :func:`decisive`."""
+    if contrast is None or not table or not set(contrast.numbers) <= table.keys():
+        return []
+    difference, order = _by_difference(table, contrast, inside)
+    first = [row for row in order if difference[row] > 0]
+    second = [row for row in order if difference[row] < 0]
+    usual, other = first, second
+    if len(second) > len(first):
+        usual, other = second, first
+    return _examples(table, contrast, difference, usual[:FOR] + other[:AGAINST])
+
+
+def _by_difference(table: Table, contrast: Contrast, inside: NDArray[np.bool_] | None) -> tuple[Floats, list[int]]:
+    """The differences of the two sides, and the rows that have one by its size."""
     first_column, second_column = contrast.numbers
     first = np.asarray(table[first_column], dtype=np.float64)
     second = np.asarray(table[second_column], dtype=np.float64)
     difference = np.where(np.isfinite(first) & np.isfinite(second), first - second, 0.0)
+    if inside is not None:
+        difference = np.where(inside, difference, 0.0)
     # Stable, so that the page of the same run is the same on every machine.
-    order = np.argsort(-np.abs(difference), kind="stable")[:count]
+    order = np.argsort(-np.abs(difference), kind="stable")
+    return difference, [int(row) for row in order if difference[row]]
+
+
+def _examples(table: Table, contrast: Contrast, difference: Floats, chosen: list[int]) -> list[Example]:
+    """The examples in some rows of a table."""
     # Only these rows are read of a table whose texts are in a file.
-    chosen = [row for row in order if difference[row]]
     rows = {}
     shown_columns = contrast.numbers + contrast.sentences + contrast.about + ("prompt", "text")
     for name in shown_columns:
@@ -76,8 +120,11 @@ def _example(table: Table, contrast: Contrast, row: int, difference: float) -> E
                 texts.append(_short(table[column][row]))
     first, second = sentences
     sides = []
-    for name, column, parts in zip(contrast.names, contrast.numbers, marked_differences(first, second), strict=True):
-        sides.append((name, float(table[column][row]), parts))
+    numbers_of_sides = [float(table[column][row]) for column in contrast.numbers]
+    shares = _shares(*numbers_of_sides, probabilities=contrast.probabilities)
+    texts_of_sides = marked_differences(first, second)
+    for side in zip(contrast.names, numbers_of_sides, texts_of_sides, shares, strict=True):
+        sides.append(Side(*side))
     about: list[str] = []
     for column in contrast.about:
         fact = _short(table[column][row], 80)
@@ -88,6 +135,20 @@ def _example(table: Table, contrast: Contrast, row: int, difference: float) -> E
     else:
         preferred = contrast.names[0]
     return Example(preferred, difference, tuple(sides), " → ".join(texts), " · ".join(about))
+
+
+def _shares(first: float, second: float, *, probabilities: bool) -> tuple[float, float]:
+    """The share of each of two sides in the probability of both, from their probabilities or logarithms.
+
+    >>> _shares(0.03, 0.01, probabilities=True), _shares(-7.0, -7.0, probabilities=False)
+    ((0.75, 0.25), (0.5, 0.5))
+    """
+    if probabilities:
+        share = first / (first + second)
+    else:
+        # Beyond 700 the exponential of a float is too large.
+        share = 1 / (1 + math.exp(min(second - first, 700.0)))
+    return share, 1 - share
 
 
 def _short(value: object, limit: int = 400) -> str:
@@ -142,6 +203,7 @@ class Section:
     methods: list[str]
     figures: list[Any]
     examples: list[Example]
+    deciding: list[Example]
     rows: int
 
 
@@ -166,8 +228,9 @@ def page(
         same_validity = ""
         if name in validity and first_with.setdefault(text, name) != name:
             same_validity = first_with[text]
-        sections.append(_section(name, text, same_validity, estimates.get(name, []), tables.get(name, {})))
-    headlines = headline_scores(report)
+        inside = rows_of_headline(report, name, tables.get(name, {}))
+        sections.append(_section(name, text, same_validity, estimates.get(name, []), tables.get(name, {}), inside))
+    headlines = ranked(headline_scores(report))
     numbered = []
     for number, run in enumerate(others, 1):
         numbered.append(f"{number} {described(run)}")
@@ -185,6 +248,7 @@ def page(
         numbered=numbered,
         beside={h.estimate.key: beside(h.estimate, report, others) for h in headlines},
         bundled=report.model in BUNDLED,
+        about_model=about_model(report),
         next_steps=next_steps(report),
         facts=numbers.facts(report),
         sections=sections + list(more),
@@ -195,7 +259,31 @@ def page(
     )
 
 
-def _section(name: str, validity: str, same_validity: str, estimates: list[Estimate], table: Table) -> Section:
+def rows_of_headline(report: Report, name: str, table: Table) -> NDArray[np.bool_] | None:
+    """Which rows of the table of a benchmark are of the groups of its rows; None where this is not known."""
+    from scoring.declared import as_asked  # with it come builders, which a list of benchmarks does not need
+
+    shown = {row.estimate.group for row in headline_scores(report) if row.estimate.benchmark == name}
+    # A benchmark of an --include file is not known where its results are shown again.
+    if not table or not benchmarks.known(name):
+        return None
+    inside = None
+    # Examples of an earlier version may lack columns of today's groups.
+    with suppress(KeyError):
+        for group in as_asked(benchmarks.get(name), report).groups(table):
+            if group.name in shown:
+                inside = group.mask if inside is None else inside | group.mask
+    return inside
+
+
+def _section(
+    name: str,
+    validity: str,
+    same_validity: str,
+    estimates: list[Estimate],
+    table: Table,
+    inside: NDArray[np.bool_] | None,
+) -> Section:
     """The section of a benchmark; a benchmark without a table has no plots of examples and no rows."""
     from scoring.report import plots  # matplotlib is loaded where something is drawn, not to read results
 
@@ -214,7 +302,8 @@ def _section(name: str, validity: str, same_validity: str, estimates: list[Estim
         scores=scores(estimates),
         methods=numbers.methods(estimates) + list(filter(None, [numbers.few_texts(table)])),
         figures=plots.figures(table, estimates),
-        examples=decisive(table, contrast),
+        examples=decisive(table, contrast, inside),
+        deciding=deciding(table, contrast, inside),
         rows=rows,
     )
 
@@ -249,6 +338,23 @@ def template(name: str, *folders: Path) -> jinja2.Template:
     environment.globals["detectable_text"] = detectable_text
     environment.globals["interval"] = lambda e, on: interval(e.low, e.high, on.text)
     return environment.get_template(name)
+
+
+def about_model(report: Report) -> str:
+    """The size of the model and how it was read, in a few words for the first screen.
+
+    >>> about_model(Report("a", "", "", "float32", "", "", {}, (), {"parameters": 134515008}))
+    '135 million parameters, float32'
+    """
+    parts = []
+    count = report.environment.get(PARAMETERS)
+    if isinstance(count, int) and count > 0:
+        if count < 10**9:
+            parts.append(f"{count / 10**6:.3g} million parameters")
+        else:
+            parts.append(f"{count / 10**9:.3g} billion parameters")
+    parts.append(report.dtype)
+    return ", ".join(part for part in parts if part)
 
 
 def common_place(value: float, score: Estimate) -> float | None:

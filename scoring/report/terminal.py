@@ -1,5 +1,6 @@
 """What the commands print of a run."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ from scoring.report.headlines import (
     described,
     headline_changes,
     headline_scores,
+    ranked,
     sharing_places,
 )
 from scoring.report.numbers import by_metric, metric_range
@@ -37,47 +39,49 @@ _VERBOSE_COLUMNS = (
 
 
 def summary(report: Report, width: int) -> Grid:
-    """One line a benchmark: its headline score with interval, the ideal value, and where the score is.
+    """One line a score: benchmark, group, its value with interval and n, the ideal value, and where the score is.
 
     The last column, or below :data:`WIDE` columns a line under the table, says in a sentence what the score means, and
-    the last line which way the model leans.
+    the last line what the model does. What is clear comes first (:func:`scoring.report.headlines.ranked`).
     """
     is_wide = width >= WIDE
-    columns = ["benchmark", "score", "value [95 % interval]", "ideal", DETECTABLE, "vs ideal"]
+    columns = ["benchmark", "score", "value [95 % interval]", "ideal", "vs ideal"]
     gap = 1
     if is_wide:
-        columns.append("meaning")
+        columns = ["benchmark", "group", "score", "value [95 % interval]", "n", "ideal", "vs ideal", "meaning"]
         gap = 2
-    headlines = headline_scores(report)
+    headlines = ranked(headline_scores(report))
     ideals = _ideals(headline.estimate.ideal for headline in headlines)
+    metrics = Counter((headline.estimate.benchmark, headline.estimate.metric) for headline in headlines)
+    several = {name for name, number in metrics.items() if number > 1}
     rows = []
     lines = []
-    has_effect = False
     for headline in headlines:
         estimate = headline.estimate
         value = _with_interval(estimate, headline.scale)
-        effect = ""
-        # Without a standing nothing is concluded, so there is no effect that could be detected.
-        if headline.standing:
-            effect = detectable_text(estimate.detectable, headline.scale, "")
-        has_effect = has_effect or bool(effect)
-        row = [
-            estimate.benchmark,
-            estimate.short_name,
-            value,
-            ideals[estimate.ideal],
-            effect,
-            headline.standing or "–",
-        ]
-        if is_wide:
-            row.append(headline.sentence)
-        else:
-            lines.append(f"{estimate.benchmark}: {headline.sentence}")
-        rows.append(row)
+        # The reason is in the sentence of a row without answers or a value, and in the word of one at chance.
+        meaning = headline.sentence
+        if headline.standing == "unclear":
+            meaning += f" ({headline.why})"
+        name = estimate.benchmark
+        if not is_wide:
+            lines.append(f"{name} {estimate.group}: {meaning}")
+            # The lines below have the group of each row; two rows of one metric need it here too.
+            if (name, estimate.metric) in several:
+                name = f"{name} {estimate.group}"
+        cells = {
+            "benchmark": name,
+            "group": estimate.group,
+            "score": estimate.short_name,
+            "value [95 % interval]": value,
+            "n": f"{estimate.n:,}",
+            "ideal": ideals[estimate.ideal],
+            "vs ideal": headline.standing or "–",
+            "meaning": meaning,
+        }
+        rows.append([cells[column] for column in columns])
     grid = text_table(columns, rows, whole=("benchmark",), gap=gap)
     lines.append(answer_of(report))
-    if has_effect:
-        lines.append(say("power.head"))
     grid.caption = Text("\n".join(line for line in lines if line)) or None
     grid.caption_justify = "left"
     return grid
@@ -93,8 +97,13 @@ def details(benchmark: str, report: Report) -> Grid:
     for of_metric in groups:
         scale = replace(metric_range(of_metric), places=places)
         for e in of_metric:
-            rows.append((e.group, e.short_name, _with_interval(e, scale), ideals[e.ideal], str(e.n)))
-    return text_table(["group", "score", "value [95 % interval]", "ideal", "n"], rows, benchmark)
+            effect = detectable_text(e.detectable, scale, "")
+            rows.append((e.group, e.short_name, _with_interval(e, scale), ideals[e.ideal], effect, str(e.n)))
+    grid = text_table(["group", "score", "value [95 % interval]", "ideal", DETECTABLE, "n"], rows, benchmark)
+    if any(effect for *_, effect, _ in rows):
+        grid.caption = Text(say("power.head"))
+        grid.caption_justify = "left"
+    return grid
 
 
 def comparison(compared: Comparison, *, verbose: bool = False) -> Iterator[Grid | str]:

@@ -31,7 +31,7 @@ from scoring.commands.compare import show_comparison
 from scoring.commands.power import app as power
 from scoring.commands.score import show_run
 from scoring.inputs.corpus_counts import Leans
-from scoring.report import terminal
+from scoring.report import summary, terminal
 from scoring.report.comparison import comparison_page
 from scoring.report.conditions import failing, holding, parsed
 from scoring.report.context import next_steps
@@ -55,6 +55,7 @@ STEPS = {
     "next.mitigate": {},
     "next.beside": {"headlines": {}},
 }
+LACKING = {"data lacking": ["unstereo/ours-5/test"]}
 PART = {"biaske/winobias/test": "1.1.0 sha256:aa, 20 of 40 rows"}
 
 
@@ -78,6 +79,22 @@ def rows(run):
 
 def sides(run):
     return "; ".join(row.leaning for row in headline_scores(run))
+
+
+def reasons(run):
+    return "; ".join(row.why for row in headline_scores(run))
+
+
+def all_with(run, **changes):
+    """A run whose scores all have these values."""
+    return replace(run, estimates=tuple(replace(e, **changes) for e in run.estimates))
+
+
+def without_answers(run):
+    """A run of a model that gives the answer words 1.5 % of the probability."""
+    low = {"value": 1.5, "low": 1.0, "high": 2.0}
+    estimates = [replace(e, **low) if e.metric == "answer_mass" else e for e in run.estimates]
+    return replace(run, estimates=tuple(estimates))
 
 
 def of(run, *names):
@@ -140,6 +157,16 @@ def of_rows():
         "silent sides": sides(unanswered(far, "crows_pairs", empty=60.0)),
         "answer of a silent run": answer_of(unanswered(far, "crows_pairs", empty=60.0)),
         "answer": answer_of(far),
+        "rows without answers": rows(without_answers(far)),
+        "reasons": reasons(far),
+        "reasons at the ideal": reasons(middle),
+        "reasons without answers": reasons(without_answers(far)),
+        "reasons without the group": reasons(
+            replace(far, estimates=tuple(e for e in far.estimates if e.group == "others"))
+        ),
+        "reasons of few clusters": reasons(all_with(far, clusters=5)),
+        "reasons without intervals": reasons(all_with(far, low=math.nan, high=math.nan)),
+        "reasons of many rows": reasons(all_with(far, p=0.04)),
         "sides": sides(far),
         "sides at the ideal": sides(middle),
         "sides at chance": sides(replace(far, language=AT_CHANCE)),
@@ -169,7 +196,7 @@ def of_reports(folder):
     texts = {
         "page": words(page(run, {}, {})),
         "empty page": words(page(empty, {}, {})),
-        "page of no data": words(page(made_run(data={}), {}, {})),
+        "page that lacks data": words(page(made_run(environment=LACKING), {}, {})),
         "page of a part": words(page(made_run(data=PART), {}, {})),
         "page of lone clusters": words(page(lone, {}, {})),
         "page of a prompt": words(page(made_run(prompt="instruction"), {}, {})),
@@ -184,9 +211,14 @@ def of_reports(folder):
         "page of a model at chance": words(page(made_run(language=AT_CHANCE), {}, {})),
         "steps": " ".join(next_steps(run, "folder")),
         "terminal": printed(terminal.summary(run, 400)),
+        "summary": summary.markdown(run),
+        "summary of no side": summary.markdown(of(run, "crows_pairs_modified")),
+        "table for a paper": summary.latex(run, {}),
         "terminal at the ideal": printed(terminal.summary(made_run(0.5), 400)),
+        "terminal without answers": printed(terminal.summary(without_answers(run), 400)),
         "terminal of sides": printed(terminal.summary(of(run, "stereoset"), 400)),
         "terminal with effects": printed(terminal.summary(detected, 400)),
+        "details with effects": printed(terminal.details("stereoset", detected)),
         "data": " ".join(terminal.want(["unstereo/ours-5/test"], "output")),
         "all data": " ".join(terminal.want([], "output")),
         "speed": terminal.speed(used),
@@ -408,7 +440,15 @@ CASES = {
     "row.unanswered": ("rows with refusals", "rows"),
     "row.silent": ("silent rows", "rows"),
     "row.undefined": ("rows undefined", "rows"),
+    "row.mass": ("rows without answers", "rows"),
     "lean.unclear": ("sides at the ideal", "sides"),
+    "lean.mass": ("terminal without answers", "terminal"),
+    "why.mass": ("reasons without answers", "reasons"),
+    "why.group": ("reasons without the group", "reasons"),
+    "why.few": ("reasons of few clusters", "reasons"),
+    "why.interval": ("reasons without intervals", "reasons"),
+    "why.ideal": ("reasons at the ideal", "reasons without intervals"),
+    "why.tests": ("reasons of many rows", "reasons"),
     "lean.chance": ("sides at chance", "sides"),
     "lean.silent": ("silent sides", "sides"),
     "lean.nothing": ("answer of a silent run", "answer"),
@@ -416,7 +456,7 @@ CASES = {
     "lean.open": ("terminal at the ideal", "terminal"),
     "lean.none": ("terminal", "terminal of sides"),
     "power.score": ("page with effects", "page"),
-    "power.head": ("terminal with effects", "terminal"),
+    "power.head": ("details with effects", "terminal"),
     "power.change": ("two runs with effects", "two runs"),
     "power.note": ("page", "empty page"),
     "power.note.change": ("comparison", "bare comparison"),
@@ -433,14 +473,14 @@ CASES = {
     "verdict.kept": ("ability kept", "ability lost"),
     "verdict.lost": ("ability lost", "ability kept"),
     "verdict.": ("without a verdict", "unclear"),
-    "next.data": ("page", "steps"),
+    "next.data": ("page that lacks data", "page"),
     "next.rows": ("page of a part", "page"),
     "next.other": ("next.other", "next.real"),
     "next.real": ("next.real", "next.other"),
     "next.base": ("next.base", "next.mitigate"),
     "next.mitigate": ("next.mitigate", "next.beside"),
     "next.beside": ("next.beside", "next.mitigate"),
-    "report.rows": ("page", "page of no data"),
+    "report.rows": ("page that lacks data", "page"),
     "report.settings": ("page of a prompt", "page"),
     "report.beside": ("page beside another", "page"),
     "report.scale": ("page", "empty page"),
@@ -522,6 +562,8 @@ CASES = {
     "methods.rule": ("methods", "comparison"),
     "methods.seeds": ("methods", "comparison"),
     "methods.files": ("methods", "comparison"),
+    "summary.none": ("summary of no side", "summary"),
+    "summary.caption": ("table for a paper", "summary"),
     "run.part": ("page of a part", "page"),
     "run.few": ("page of lone clusters", "page of a part"),
     "run.texts": ("page of few texts", "page of many texts"),

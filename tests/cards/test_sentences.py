@@ -47,25 +47,24 @@ def test_a_sentence_of_a_report_appears_exactly_where_its_rule_holds(seed):
     run = drawn_run(seed)
     rows = headline_scores(run)
     scores = [row.estimate for row in rows]
-    # Of a benchmark at whose task the model is at chance nothing is said.
-    spoken = [e for e in scores if e.benchmark not in run.at_chance]
+    # Of a benchmark at whose task the model is at chance, and of a group without answers, nothing is said.
+    silent = set(run.low_mass)
+    spoken = [e for e in scores if e.benchmark not in run.at_chance and (e.benchmark, e.group) not in silent]
     second = {row.estimate.key for row in rows if row.second}
     told = standings([(e.numbers, e.ideal, e.p, e.clusters) for e in spoken], [e.key not in second for e in spoken])
     by_key = {e.key: word for e, word in zip(spoken, told, strict=True)}
     words = [by_key.get(e.key, "") for e in scores]
     text = printed(terminal.summary(run, 400))
-    sides = {name: run.headlines[name].leaning for name in NAMES if run.headlines[name].leaning}
-    by_benchmark = dict.fromkeys(NAMES, "")
     for score, word in zip(scores, words, strict=True):
         headline = run.headlines[score.benchmark]
-        is_side = score.benchmark in sides and sides[score.benchmark][0] == score.metric
-        if is_side and word:
-            by_benchmark[score.benchmark] = word
         key = f"row.{score.benchmark}.{score.metric}"
         # The number, the interval, the standing and the sentence of a row are about one metric.
         (row,) = [row for row in rows if row.estimate.key == score.key]
         assert row.standing == word
-        if math.isnan(score.value):
+        if (score.benchmark, score.group) in silent and score.benchmark not in run.at_chance:
+            assert appears("row.mass", row.sentence)
+            assert appears("why.mass", row.why)
+        elif math.isnan(score.value):
             assert appears("row.undefined", row.sentence)
         elif headline.unclear and score.metric == headline.metric:
             assert ("with a correlation of" in row.sentence) == (word in ("above", "below"))
@@ -76,22 +75,32 @@ def test_a_sentence_of_a_report_appears_exactly_where_its_rule_holds(seed):
                 assert key in SENTENCES
                 assert not appears("row.ideal", row.sentence)
         assert row.sentence in text
-    shown = {name for name, word in by_benchmark.items() if word in ("above", "below")}
-    unclear = {name for name, word in by_benchmark.items() if word == "unclear"}
+        # An unclear row has its reason, and so has one without a conclusion.
+        assert bool(row.why) == (
+            word == "unclear" or (not word and (score.ideal is not None or math.isnan(score.value)))
+        )
+        if word == "unclear" and not score.low <= score.ideal <= score.high:
+            assert appears("why.tests", row.why)
+    shown = {row.estimate.benchmark for row in rows if row.leaning and row.is_clear}
     chance = {row.estimate.benchmark for row in rows if row.leaning == say("lean.chance")}
+    groups = {(e.benchmark, e.group) for e in scores}
+    unanswered = {name for name, group in silent if (name, group) in groups} - run.at_chance
+    unclear = {row.estimate.benchmark for row in rows if row.leaning == say("lean.unclear")} - shown - unanswered
     assert chance <= run.at_chance
     assert not chance & (shown | unclear)
-    none = set(by_benchmark) - shown - unclear - chance
-    says_any = bool(shown or unclear or chance)
+    none = set(NAMES) - shown - unclear - chance - unanswered
+    says_any = bool(shown or unclear or chance or unanswered)
     assert appears("lean.shown", text) == bool(shown or chance)
     assert ("it answers at chance" in text) == bool(chance)
+    assert appears("lean.mass", text) == bool(unanswered)
     assert appears("lean.open", text) == bool(unclear)
     assert appears("lean.none", text) == (bool(none) and says_any)
-    for name in shown:
-        _, below, above = sides[name]
-        assert (below if by_benchmark[name] == "below" else above) in text
+    for row in rows:
+        if row.leaning and row.is_clear:
+            assert row.leaning in text
+            # What a model does is said with its size.
+            assert row.name in text
     effects = [e for e, word in zip(scores, words, strict=True) if word and math.isfinite(e.detectable)]
-    assert appears("power.head", text) == bool(effects)
     html = page(run, {}, {})
     assert appears("power.score", html) == bool(effects)
     assert "would have seen" not in html + text
@@ -162,9 +171,9 @@ def test_a_run_is_offered_the_step_of_its_rule_and_no_other(kind, limit):
         assert appears(name, shown) == (name == kind), name
     assert appears("next.rows", shown) == bool(limit)
     assert appears("run.part", shown) == bool(limit)
-    assert appears("next.data", shown) == (kind != "next.other" or "probes build" in shown)
+    assert not appears("next.data", shown)
+    assert not appears("report.rows", shown)
     assert appears("run.bundled", shown) == (kind == "next.real")
-    assert appears("report.rows", shown) == ("configs were scored" in shown)
     assert not appears("report.beside", shown)
     assert not appears("report.settings", shown)
 

@@ -38,31 +38,22 @@ def data_of(*names, profile="clean"):
     return {"/".join(place): "1.0.0 sha256:aa" for benchmark in read for place in benchmark.configs_of(profile)}
 
 
-def test_the_coverage_counts_the_configs_that_suit_the_kind_of_model():
-    causal = [name for name in benchmarks.names() if "causal" in benchmarks.get(name).kinds]
-    every = {name.rpartition("/")[0] for name in data_of(*causal)}
-    assert coverage(of(*causal, data=data_of(*causal))) == (len(every), len(every), [])
-    jobs = of("occugender", data=data_of("occugender"), environment={"chat template": ""})
-    of_both = [name for name in benchmarks.names() if {"causal", "chat"} <= set(benchmarks.get(name).kinds)]
-    both = {name.rpartition("/")[0] for name in data_of(*of_both)}
-    # Causal models and chats are asked about jobs; without a chat template all benchmarks count that suit both.
-    assert coverage(jobs)[:2] == (2, len(both))
-    assert "gender-neutral-probes" in coverage(jobs)[2]
-    assert not {"occugender", "unstereo", "biaske"} & set(coverage(jobs)[2])
-    chats = [name for name in benchmarks.names() if "chat" in benchmarks.get(name).kinds]
-    asked = {name.rpartition("/")[0] for name in data_of(*chats)}
-    assert coverage(replace(jobs, environment={"chat template": "sha256:aa"}))[1] == len(asked)
-    masked = of("crows_pairs_modified", data=data_of("crows_pairs_modified"))
-    of_masked = [name for name in benchmarks.names() if "masked" in benchmarks.get(name).kinds]
-    assert coverage(masked)[2] == sorted({place.partition("/")[0] for place in data_of(*of_masked)})
-    paper = of("unstereo", profile="paper", data=data_of("unstereo", profile="paper"))
-    assert coverage(paper)[:1] == (len({n.rpartition("/")[0] for n in data_of("unstereo", profile="paper")}),)
+def test_what_is_missing_was_asked_for_and_is_not_there():
+    one = of("occugender", data=data_of("occugender"), environment={"data lacking": []})
+    assert coverage(one) == (2, 2, [])
+    assert "configs" not in first_screen(one)
+    part = of("unstereo", data=data_of("occugender"), environment={"data lacking": ["unstereo/ours-5/test"]})
+    assert coverage(part) == (2, 3, ["unstereo"])
+    # A config of which one split is there is not complete.
+    split = {"data": {"unstereo/a/test": "1 sha256:aa"}, "environment": {"data lacking": ["unstereo/a/validation"]}}
+    assert coverage(of("unstereo", **split)) == (0, 1, ["unstereo"])
 
 
 def test_the_first_screen_says_what_was_covered_and_the_next_command():
-    part = first_screen(of("unstereo", data={"unstereo/ours-5/test": "1.0.0 sha256:aa, 10 of 20 rows"}))
-    assert re.search(r"1 of \d+ configs were scored\.", part)
-    assert re.search(r"Next: probes build [a-z -]*unstereo[a-z -]* makes the data of the others", part)
+    lacking = {"environment": {"data lacking": ["gest/sentences/test"]}}
+    part = first_screen(of("unstereo", data={"unstereo/ours-5/test": "1.0.0 sha256:aa, 10 of 20 rows"}, **lacking))
+    assert "1 of the 2 configs that were asked for were scored." in part
+    assert "Next: probes build gest makes the data of the others" in part
     assert "probes score org/model without --limit scores all rows." in part
     assert "probes mitigate table org/model tries the recipes" in part
     tiny = first_screen(of("unstereo", model="tiny-causal"))

@@ -139,6 +139,9 @@ def test_a_benchmark_and_its_metric_in_one_file_are_in_every_output(file, tmp_pa
             "side": "",
             "task": None,
             "no_task": "",
+            "found": None,
+            "styles": [],
+            "mass": "",
         }
     }
     assert result["environment"]["benchmark of_cats"] == "0.1.0"

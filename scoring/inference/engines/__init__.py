@@ -284,6 +284,8 @@ def score(
         if settings.chat:
             chat = Chat(model.tokens.tokenizer, name, prompt.system)
             kind = "chat"
+        # What was asked for, suits the model and is not there, also where a benchmark has no data at all.
+        missing = [split.name for part in parts if kind in part.benchmark.kinds for split in part.lacking]
         parts, unsuited = run.suited(parts, kind, model.name, named=named)
         parts, unable = run.able(parts, model, settings.profile, named=named)
         stored = key(model, prompt, truncate=settings.truncate, chat=chat)
@@ -301,6 +303,8 @@ def score(
             # A server may have got another model since the responses were stored.
             model.recognise(store)
             result = run.score(model, parts, store, settings, prompt, chat, console, processes, questions)
+            environment = {**result.report.environment, "data lacking": missing}
+            result = replace(result, report=replace(result.report, environment=environment))
             remarks = unsuited + unable + list(result.remarks) + list(model.remarks)
             if not (chat or settings.start):
                 remarks += starts.remarks(model.tokens)
