@@ -194,14 +194,15 @@ class Comparison:
     def _headlines(self, name: str) -> dict[str, Difference]:
         """The difference of the headline of each benchmark, by its text; ``name`` is the field with the metric's name.
 
-        A text is, for example, ``stereoset: SS 60.0 → 55.0, nearer``.
+        A text is, for example, ``stereoset all: SS 60.0 → 55.0, nearer``.
         """
         differences = {}
         for change in headline_changes(self):
             difference = change.difference
             before, after, _ = change.texts
             metric = getattr(difference, name)
-            text = f"{difference.benchmark}: {metric} {before} → {after}, {change.verdict or 'no verdict'}"
+            name_of_score = f"{difference.benchmark} {difference.group}: {metric}"
+            text = f"{name_of_score} {before} → {after}, {change.verdict or 'no verdict'}"
             differences[text] = difference
         return differences
 

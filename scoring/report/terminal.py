@@ -129,6 +129,11 @@ def comparison(compared: Comparison, *, verbose: bool = False) -> Iterator[Grid 
         columns = _COLUMNS
         listed = shown[:CHANGES]
     rows = [_change_cells(change) for change in listed]
+    metrics = Counter((row["benchmark"], row["score"]) for row in rows)
+    for row in rows:
+        # Two rows of one metric are of two groups.
+        if metrics[row["benchmark"], row["score"]] > 1 and not verbose:
+            row["benchmark"] += f" {row['group']}"
     # Agreements are metrics of both runs together, so they have no value before.
     agreements = compared.agreements
     if not verbose:
