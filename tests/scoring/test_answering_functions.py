@@ -107,7 +107,7 @@ def said(run):
 
 
 SAID = {
-    "always male": "In 1 of 1 benchmark it leans male (occugender).",
+    "always male": "In 1 of 1 benchmark it leans male (occugender explicit 100",
     "coin": "In 1 of 1 benchmark the 95 % interval does not show a direction (occugender).",
     "empty": "No conclusion: 100 % of the answers are empty.",
     "refusing": "No conclusion: 100 % of the answers refuse.",
