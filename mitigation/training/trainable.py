@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from peft import LoraConfig
+from peft.tuners.tuners_utils import BaseTunerLayer
 
 from cards.common.text import split_list
 from mitigation.adapters.write import save_peft, save_whole
@@ -158,8 +159,9 @@ def share_of_body(network: Any) -> float:
     reached = 0
     for _, block in inside:
         for module in block.modules():
-            if len(getattr(module, "lora_A", {})):
-                reached += module.get_base_layer().weight.numel()
+            if isinstance(module, BaseTunerLayer) and len(getattr(module, "lora_A", {})):
+                layer: Any = module.get_base_layer()
+                reached += layer.weight.numel()
     return reached / every
 
 

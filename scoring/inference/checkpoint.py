@@ -7,7 +7,7 @@ import math
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stderr
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stderr
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
@@ -539,7 +539,7 @@ def network(folder: Path, model: str, kind: Kind, **options: Any) -> tuple[Any, 
         layer beyond the configuration.
     """
     config = json_object(folder / "config.json")
-    place = nullcontext({"pretrained_model_name_or_path": folder})
+    place: AbstractContextManager[dict[str, Any]] = nullcontext({"pretrained_model_name_or_path": folder})
     if folder.is_file():
         config = _of_gguf(folder)
         place = _apart(folder)
@@ -647,7 +647,7 @@ def _advice(config: Mapping[str, Any], unused: Sequence[str]) -> str:
 
 def tokenizer(folder: Path, model: str, code: Mapping[str, bool]) -> Any:
     """The tokenizer in the folder of a model."""
-    place = nullcontext({"pretrained_model_name_or_path": folder})
+    place: AbstractContextManager[dict[str, Any]] = nullcontext({"pretrained_model_name_or_path": folder})
     if folder.is_file():
         place = _apart(folder)
     try:
