@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+import builders
 from builders.datasets import stated_gender as data
 from builders.text.words import gendered_words
 from scoring.benchmarks import get, stated_gender
@@ -57,6 +58,16 @@ def test_each_aim_has_both_sides_alike_and_no_job_of_recipes_is_a_held_out_one(r
     assert not known & other
     for _, gender, share in [*data.jobs(True), *data.jobs(False)]:
         assert (share > 50) == (gender == "female")
+
+
+def test_the_built_rows_are_those_that_recipes_are_judged_by(rows, tmp_path):
+    builders.build("stated-gender", out=tmp_path)
+    built = list(builders.load("stated-gender", "sentences", split="test", out=tmp_path))
+    assert [row["id"] for row in built] == [row["id"] for row in rows]
+    for one, other in zip(built, rows, strict=True):
+        assert {name: one[name] for name in (*FORMS, "before", "after", "side")} == {
+            name: other[name] for name in (*FORMS, "before", "after", "side")
+        }
 
 
 def test_only_the_form_says_a_gender_after_a_job_and_something_says_it_where_it_is_stated(rows):
