@@ -189,8 +189,8 @@ def of_reports(folder):
     speed = {"load_seconds": 1.0, "tokens_per_second": 900.0, "seconds": 2.0, "padding_share": 0.1, "shared_share": 0.2}
     used, stored = replace(run, speed=speed), replace(run, speed=speed | {"tokens_per_second": 0.0})
     shown = io.StringIO()
-    few = {"gender_class": np.array(["female"] * 3), "text": np.array(["she sings"] * 3)}
-    many = {"gender_class": np.array(["female"] * 2), "text": np.array(["she sings", "she cooks"])}
+    few = {"gender_class": np.array(["female"] * 3), "text": np.array(["she sings"] * 3, dtype=object)}
+    many = {"gender_class": np.array(["female"] * 2), "text": np.array(["she sings", "she cooks"], dtype=object)}
     result = SimpleNamespace(report=used, remarks=[], validity={}, tables={"neutral": few})
     show_run(result, folder, Console(file=shown, width=400))
     texts = {

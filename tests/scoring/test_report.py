@@ -172,7 +172,7 @@ def markdown_cells(path):
 
 def same(value):
     """A report as text: equal reports are equal, though NaN is not NaN."""
-    return json.dumps(asdict(replace(value, examples={})), sort_keys=True)
+    return json.dumps(asdict(replace(value, examples={}, summary={})), sort_keys=True)
 
 
 # ── results.json ─────────────────────────────────────────────────────────────────────────────────
@@ -322,7 +322,7 @@ def test_examples_that_are_no_table_are_refused(tmp_path, table, message):
 
 def test_a_benchmark_without_examples_has_no_file(tmp_path):
     report.write(tmp_path, made_report(), {"empty": {}}, {})
-    assert set(files(tmp_path)) == {".sha256", "report.html", "results.json", "results.md"}
+    assert set(files(tmp_path)) == {".sha256", "report.html", "results.json", "results.md", "summary.md"}
 
 
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────
