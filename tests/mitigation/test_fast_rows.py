@@ -119,7 +119,7 @@ def built(tmp_path_factory):
 @pytest.mark.parametrize("name", ["tiny-causal", "tiny-masked"])
 def test_both_profiles_edit_real_rows_from_end_to_end(name, profile, built, tmp_path, undrawn):
     few = {"traced": 4, "units": 16, "prefixes": 1, "prefix_tokens": 4}
-    few |= {"passes": 2} if profile == "clean" else {"iterations": 4, "rate": 1e-3, "alpha": 0.0}
+    few |= {"sets": "stereoset", "passes": 2} if profile == "clean" else {"iterations": 4, "rate": 1e-3, "alpha": 0.0}
     settings = replace(get("fast").profiles[profile], **few)
     out = tmp_path / "work" / "made"
     out.mkdir(parents=True)
