@@ -46,7 +46,7 @@ def test_the_notebook_runs_and_shows_scores_a_leaning_and_what_changed(tmp_path,
     assert "rich/live.py" not in shown, "a warning of each line of progress"
     outputs = [output for cell in result.cells for output in cell.get("outputs", [])]
     pictures = [output["data"]["text/html"] for output in outputs if "<svg" in str(output)]
-    assert [picture.count("<svg") for picture in pictures] == [4, 2, 1]
+    assert [picture.count("<svg") for picture in pictures] == [4, 4, 3]
     assert "unclear" in pictures[1]
 
 

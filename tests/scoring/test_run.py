@@ -567,7 +567,7 @@ def test_every_option_names_the_default_folder_or_is_known_not_to():
     # A run with another value of these has the same default folder, and is compared with the results in it.
     others = {"model", "benchmarks", "data", "out", "limit", "resamples", "overwrite", "beside", "include"}
     others |= {"batch_tokens", "device", "device_map", "exact", "truncate", "trust_remote_code", "allow_pickle"}
-    others |= {"ways", "wordings", "prompts"}
+    others |= {"ways", "wordings", "prompts", "groups"}
     # Named last, so that the folders of runs without it keep their names.
     last = {"start"}
     assert declared == {*NAMING, *last, *others}, (
