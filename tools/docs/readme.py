@@ -63,13 +63,15 @@ def compared(output: str) -> str:
 
 
 def concluded(output: str) -> str:
-    r"""The conclusion of a run: the first line that begins with the number of benchmarks.
+    r"""The conclusion of a run: from the line that begins with the number of benchmarks to the end of its last sentence.
 
-    >>> concluded("benchmark  score\nIn 1 of 2 benchmarks it leans male (a).\nMDE: …")
+    >>> concluded("benchmark  score\nIn 1 of 2 benchmarks it leans\nmale (a).\nMDE: …")
     'In 1 of 2 benchmarks it leans male (a).\n'
     """
-    line = next(line for line in output.splitlines() if line.startswith("In "))
-    return wrapped(line)
+    lines = output.splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("In "))
+    end = next(number for number, line in enumerate(lines) if number >= start and line.rstrip().endswith("."))
+    return wrapped(" ".join(line.strip() for line in lines[start : end + 1]))
 
 
 def outputs(page: str) -> dict[str, str]:
