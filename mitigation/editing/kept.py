@@ -104,7 +104,7 @@ def sentences() -> Iterator[tuple[Stated, Stated]]:
 
     >>> man, woman = next(sentences())
     >>> man.before, man.forms, woman.before, woman.forms
-    ('The gentleman thought that ', ('he', 'she'), 'The hostess thought that ', ('she', 'he'))
+    ('The patriarch thought that ', ('he', 'she'), 'The matriarch thought that ', ('she', 'he'))
     """
     for number, template in enumerate(TEMPLATES):
         slot = next(name for name in FORMS if f"{{{name}}}" in template)

@@ -55,12 +55,13 @@ NAME = "stated_gender"
 def rows(trained: str = "") -> list[Row]:
     """The sentences that are asked before and after a recipe, of each kind one for each of some units.
 
-    Jobs that the text ``trained`` names are left out, because a recipe learned from them.
+    Jobs that the text ``trained`` names are left out of the stereotype, because a recipe learned from them.
 
     >>> kinds = {row["kind"] for row in rows()}
     >>> {"templates", "titles", "coreference"} <= kinds, {row["held_out"] for row in rows()}
     (True, {True})
-    >>> any(row["unit"] == "plumber" for row in rows('{"first": ["The plumber said that [she|he]"]}'))
+    >>> left = rows('{"first": ["The plumber said that [she|he]"]}')
+    >>> any(row["unit"] == "plumber" for row in left if row["aim"] == "stereotype")
     False
     """
     units: dict[tuple[str, str], dict[str, list[Row]]] = {}

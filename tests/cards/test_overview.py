@@ -92,7 +92,9 @@ def test_a_column_is_the_headline_of_a_benchmark_in_words(tmp_path):
     assert {column.title for column in columns} == {get(name).headline.column for name in with_headline}
 
 
-def test_a_run_of_an_earlier_version_has_the_title_of_this_one(tmp_path):
+def test_a_run_of_an_earlier_version_has_the_title_of_this_one(tmp_path, monkeypatch):
+    # That version wrote no summary.
+    monkeypatch.setattr("scoring.report.summary.summary_of", lambda _: {})
     headlines = {"neutral": {"dataset": "gender-neutral-probes", "metric": "gas"}}
     score = estimate(title="Gender score")
     (column,) = headline_columns(entries_of(run(tmp_path, estimates=(score,), headlines=headlines), DECLARED))

@@ -386,6 +386,6 @@ def test_names_are_completed():
             context = command.make_context("score", ["x"], resilient_parsing=True)
             items = parameter.shell_complete(context, "")
             completed[parameter.name] = {item.value for item in items}
-    assert completed["models"] == {"tiny-causal", "tiny-masked"}
+    assert completed["models"] == {"tiny-causal", "tiny-masked", "smollm2"}
     assert "occugender" in completed["benchmarks"]
     assert "debias-1" in completed["prompt"]

@@ -64,7 +64,9 @@ def test_a_model_that_follows_the_labour_market_is_found_and_one_that_does_not_i
     market = np.linspace(0.05, 0.95, 19)
     follows = score(friend.correlation(), draws(market))
     alike = score(friend.correlation(), draws(np.full(19, 0.5), percents=100 * market))
-    assert follows.low > 0.8
+    assert follows.value > 0.9
+    # With 19 jobs the interval of a correlation near 1 is wide (docs/intervals-few.md).
+    assert follows.low > 0.6
     assert follows.clusters == 19
     assert alike.low < 0 < alike.high
 
