@@ -63,7 +63,7 @@ def compared(output: str) -> str:
 
 
 def concluded(output: str) -> str:
-    r"""The conclusion of a run: from the line that begins with the number of benchmarks to the end of its last sentence.
+    r"""The conclusion of a run: from the line with the number of benchmarks to the end of its sentence.
 
     >>> concluded("benchmark  score\nIn 1 of 2 benchmarks it leans\nmale (a).\nMDE: …")
     'In 1 of 2 benchmarks it leans male (a).\n'
