@@ -224,7 +224,10 @@ def headline_scores(report: Report) -> list[HeadlineScore]:
         if of_groups[0].metric in STATUSES:
             # No answer names an option, so there are only the shares of others, of which the largest says why.
             kind = next(iter(report.unanswered(name)))
-            of_groups = [e for e in estimates if (e.metric, e.group) == (kind, of_groups[0].group)]
+            of_kind = [e for e in estimates if e.metric == kind]
+            shown = [e for e in of_kind if e.group == of_groups[0].group]
+            # A run without rows of the group that the headline names says it of its first group.
+            of_groups = shown or of_kind[:1]
         for style in headline.styles:
             of_groups += [e for e in estimates if (e.group, e.metric) == (style, of_groups[0].metric)]
         for main in of_groups:

@@ -36,7 +36,7 @@ CONFIGS = {
 PLANTED = 1
 #: An edit of all pairs of the artificial StereoSet, in its test split, without prefixes. The ratio of units to width is
 #: that of the paper. With few pairs, more passes in smaller batches take as many steps. Chosen with models of seeds
-#: that no test has. No English sentence that states a gender is kept (delta), because the language is an artificial one.
+#: that no test has. No English sentence that states a gender is kept (delta): the language is an artificial one.
 EDIT = {"layer": PLANTED, "held_out": 0.0, "prefixes": 0, "units": 64, "rate": 4e-3, "delta": 0.0}
 EDIT |= {"sets": "stereoset", "batch": 8, "passes": 60}
 #: Of the distance of SS from 50, at most this share may remain, as a mean over models with its interval.
