@@ -85,16 +85,13 @@ def whole(source, tmp_path_factory):
 def test_a_run_ends_with_its_scores_the_cost_the_page_and_the_three_lines_with_a_verdict(whole):
     out, printed = whole
     facts = read(out)
-    *_, held_out, compared, there, cost, place, stereotype, stated, ability, verdict = printed.strip().splitlines()
+    *_, cost, place, stereotype, stated, ability, verdict = printed.strip().splitlines()
     assert [stereotype, stated, ability, verdict] == outcome(facts.changes).lines
     assert stereotype.startswith("Stereotype: ")
     assert "perplexity" in ability
     assert verdict.endswith("sentences are too few."), "these rows are limited"
-    before = next(c.before for c in facts.changes if c.group == "stsb" and c.metric == "gas")
-    start = rf"neutral GAS: {before[0]:.2f} before, \d\.\d\d after, .* \[.*\]: (nearer|further|unclear)\."
-    assert re.fullmatch(start, held_out), held_out
-    assert re.match(r"Of 2 scores: 1 .*1 no verdict\.", compared), compared
-    assert there.startswith(f"To remove: {before[0]:.2f}, because neutral GAS was {before[0]:.2f} [")
+    # The data have no row of the group of the headline (templates), so no score of another group takes its place.
+    assert "neutral GAS" not in printed
     assert cost.startswith(f"{facts.cost.parameters:,} parameters trained in {facts.cost.seconds:.1f} s, at most ")
     page = f"the page is {out}-work/after/compare.html, and every change is in {out}-work/changes.csv."
     assert place == f"The adapter is {out}; {page}"

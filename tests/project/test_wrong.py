@@ -94,7 +94,7 @@ mitigate fast -> 2 Missing argument 'MODEL'
 mitigate fast tiny-causal -> 2 Missing option '--out'
 mitigate fast tiny-causal --out x --profile papr -> 2 Invalid value for '--profile': 'papr' is not one of 'clean', '
 mitigate fast tiny-causal --out x --limit 0 -> 2 Invalid value for '--limit'
-mitigate fast tiny-causal --out x --steps many -> 2 No such option: --steps
+mitigate fast tiny-causal --out x --stepz many -> 2 No such option: --stepz
 mitigate fast tiny-causal --out x --quantize 8bit -> 2 Invalid value for '--quantize': '8bit' is not one of 'auto',
 mitigate fast tiny-causal --out x --dtype int8 -> 2 Invalid value for '--dtype': 'int8' is not one of 'auto', 'float
 mitigate fast tiny-causal --out x --config nowhere.toml -> 1 nowhere.toml cannot be read
@@ -247,7 +247,7 @@ mitigate("fast", "tiny-causal", profile="papr") -> profile is 'papr'; give 'clea
 mitigate("fast", "tiny-causal", limit=-3) -> limit is -3
 mitigate("fast", "tiny-causal", quantize="8bit") -> quantize is '8bit'; give 'auto', '4bit' or 'none' (did you mean
 mitigate("fast", "tiny-causal", dtype="int8") -> dtype is 'int8'
-mitigate("fast", "tiny-causal", steps=3) -> fast has no setting 'steps' (did you mean 'sets'?)
+mitigate("fast", "tiny-causal", stepz=3) -> fast has no setting 'stepz' (did you mean 'steps'?)
 mitigate("debias_tuning", "tiny-causal", stepz=3) -> debias_tuning has no setting 'stepz' (did you mean 'steps'?)
 mitigate("debias_tuning", "tiny-causal", steps="many") -> The setting steps is 'many'
 mitigate("debias_tuning", "tiny-causal", steps=-1) -> The setting steps is -1

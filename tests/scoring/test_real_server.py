@@ -65,6 +65,7 @@ def test_every_benchmark_for_causal_models_is_there(parts):
         "neutral",
         "occugender",
         "pronouns",
+        "stated_gender",
         "stereoset",
         "unstereo",
     }
