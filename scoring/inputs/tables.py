@@ -213,15 +213,19 @@ def of_benchmark(
     each = benchmark.each
     beyond = benchmark.beyond if groups == "headline" else None
     if limit is not None and limit < table.num_rows:
-        candidates = []
+        first, others = [], []
         for place, row in enumerate(loaded.rows):
-            if beyond and beyond(row):
-                continue
             cluster, stratum = str(place), ""
             if benchmark.sample:
                 cluster, stratum = benchmark.sample(row)
-            candidates.append((place, cluster, stratum))
-        places = drawn(candidates, limit, whole=bool(benchmark.rows))
+            if benchmark.beyond and benchmark.beyond(row):
+                others.append((place, cluster, stratum))
+            else:
+                first.append((place, cluster, stratum))
+        # Rows beyond the headline are drawn only where all of its own are.
+        places = drawn(first, limit, whole=bool(benchmark.rows))
+        if beyond is None and len(places) < limit:
+            places = sorted([*places, *drawn(others, limit - len(places), whole=bool(benchmark.rows))])
         # A part of the rows is another version of the data: runs of both cannot be compared.
         version += f", {len(places)} of {table.num_rows} rows"
         table = table.take(places)
