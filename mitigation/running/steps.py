@@ -202,7 +202,8 @@ def summary(adapter: Adapter, compared: Sequence[HeadlineChange], out: Path, wor
     else:
         what = "adapter"
     page = ""
-    if compared:
+    # Also where no headline could be compared: the page has all other scores.
+    if compared or adapter.changes:
         page = f"; the page is {work / 'after' / 'compare.html'}, and every change is in {work / 'changes.csv'}"
     lines.append(f"The {what} is {out}{page}.")
     if judged:
