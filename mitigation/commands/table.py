@@ -119,14 +119,14 @@ def main(
             measured = maker.measured
             for method in chosen:
                 points = maker.swept() if sweep else [{}]
-                config = config_of_recipe.get(method.name, {})
+                settings = config_of_recipe.get(method.name, {})
                 if domains_of_methods and "sets" in {
                     field.name for field in fields(method.profiles[evaluation.profile])
                 }:
                     # The pairs of this project are about gender alone, and the papers' tables are of StereoSet.
-                    config = {"sets": "stereoset", **config}
+                    settings = {"sets": "stereoset", **settings}
                 for name, changed in variants(method, evaluation.profile, domains_of_methods, seeds, points):
-                    complete = maker.make(method, name, config, corpus, changed)
+                    complete = maker.make(method, name, settings, corpus, changed)
                     if not complete and sweep and name == f"fast-{domains_of_methods[0]}":
                         break  # the sweep needs the block that this recipe locates
         if glue:

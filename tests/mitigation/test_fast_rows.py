@@ -156,7 +156,7 @@ def test_pairs_of_which_none_can_be_edited_are_refused(built, tmp_path, monkeypa
     with pytest.raises(MitigationError, match="the 4 pairs"):
         fast.RECIPE.apply(
             model("tiny-causal"),
-            get("fast").profiles["clean"],
+            replace(get("fast").profiles["clean"], sets="stereoset"),
             TrainingData(str(built), 4),
             tmp_path,
             Console(quiet=True),

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import mitigation
 from builders.sources.client import HttpError
+from cards.results import STATUSES
 from mitigation import recipes
 from mitigation.adapters.temporary import attached
 from mitigation.training.trainable import trainable
@@ -108,9 +109,10 @@ def test_the_page_of_engines_has_every_metric(url, tmp_path):
     told = pd.read_csv(ROOT / "docs" / "engines.csv", index_col=["benchmark", "group", "metric"])
     assert made.index.equals(told.index)
     pd.testing.assert_frame_equal(made, told, atol=compare_engines.METRIC, rtol=0)
-    same = {name for name in chat.metrics if name[0] == "neutral"}
-    assert same
-    for name in same:
+    # Only a chat API gives answers that are empty, cut or blocked: the local engine has no such shares.
+    of_text = {name for name in chat.metrics if name[0] == "neutral" and name[2] not in STATUSES}
+    assert of_text
+    for name in of_text:
         assert chat.metrics[name].value == pytest.approx(local.metrics[name].value, abs=1e-3, nan_ok=True)
 
 
