@@ -14,6 +14,7 @@ from typer import Option
 from builders.dataset import BuildError
 from cards.common import draw, terminal
 from cards.common.options import checked, filled, in_python, visible_console
+from cards.common.progress import stage
 from cards.common.text import split_list
 from mitigation import recipes
 from mitigation.recipe import Adapter, Change, MitigationError, Model, Recipe, TrainingData, resolve_settings
@@ -264,23 +265,25 @@ def mitigated(
         estimated = estimate(recipe, resolved, how, options.quantize, rows)
         terminal.show(console, estimated.lines)
         return estimated
-    from mitigation.running import steps  # with it comes torch
+    # All that follows has lines of its own; of what has none, this one says how long it takes.
+    with stage(errors, f"Preparing {recipe.name} for {model} …", bars=True):
+        from mitigation.running import steps  # with it comes torch
 
-    # Data that is not there is refused now, and not after the training.
-    evaluation = planned_evaluation(recipe, options, rows, resolved) if options.evaluate else None
-    return steps.make_and_evaluate(
-        recipe,
-        resolved,
-        how,
-        rows,
-        out,
-        evaluation,
-        console,
-        errors,
-        quantize=options.quantize,
-        loaded=loaded,
-        keep_worse=options.keep_worse,
-    )
+        # Data that is not there is refused now, and not after the training.
+        evaluation = planned_evaluation(recipe, options, rows, resolved) if options.evaluate else None
+        return steps.make_and_evaluate(
+            recipe,
+            resolved,
+            how,
+            rows,
+            out,
+            evaluation,
+            console,
+            errors,
+            quantize=options.quantize,
+            loaded=loaded,
+            keep_worse=options.keep_worse,
+        )
 
 
 def loading(model: str, options: Options) -> LoadOptions:

@@ -39,6 +39,7 @@ os.environ |= {
     "HF_HUB_DISABLE_TELEMETRY": "1",  # the client of the Hub asks it which program it is used by
     "PROBES_CACHE": f"{_FOLDER.name}/cache",
     "NO_PROXY": "localhost,127.0.0.1",
+    "PROBES_PROGRESS": "off",  # tests compare what a command prints besides
     "PROBES_REACHED": f"{_FOLDER.name}/reached",
     "PYTHONPATH": os.pathsep.join(filter(None, (str(GUARD), os.environ.get("PYTHONPATH")))),
 }

@@ -11,7 +11,7 @@ class Spending:
     """Whether requests are sent, and what all replies may cost."""
 
     offline: Annotated[bool, Option("--offline", help="Use recorded replies only: no key, no network.")] = False
-    dry_run: Annotated[bool, Option("--dry-run", help="Send nothing; print requests, tokens and cost.")] = False
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say what it would take or cost.")] = False
     budget: Annotated[str | None, Option(metavar="SUM", help="Highest cost of all requests together.")] = None
     price_prompt: Annotated[str | None, Option(metavar="SUM", help="Price of a million tokens of prompts.")] = None
     price_reply: Annotated[str | None, Option(metavar="SUM", help="Price of a million tokens of replies.")] = None

@@ -19,7 +19,7 @@ from rich.table import Table as Grid
 from cards.common import files, terminal, text
 from mitigation.recipe import Adapter, Console, Job, MitigationError, Model, Settings, declared, setting
 from scoring.adapters.facts import PROMPT
-from scoring.asking import answering
+from scoring.asking import answering, workload
 from scoring.asking.run import table
 from scoring.benchmarks import neutral
 from scoring.inference.store import Store
@@ -123,8 +123,9 @@ def sample_table(model: Model, prompt: Prompt, splits: Sequence[Loaded], cache: 
     for question in questions:
         requests += question.requests.values()
     # The key has the decoding, so settings do not share continuations.
+    how = {"decoding": answering.decoding(prompt)}
     with Store(cache, answering.key(model, prompt)) as store:
-        responses = answering.answer(model, requests, store, {"decoding": answering.decoding(prompt)}, console)
+        responses = workload.answer(model, requests, store, how, console, f"continuing {len(requests):,} texts")
     return table("clean", questions, responses)
 
 

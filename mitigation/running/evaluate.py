@@ -17,9 +17,10 @@ import pandas as pd
 
 import scoring
 from cards.common.files import locked
+from cards.common.progress import stage
 from mitigation.recipe import Change, Console, MitigationError, Model, Numbers, TrainingData
 from scoring import report
-from scoring.asking import answering, run
+from scoring.asking import answering, run, workload
 from scoring.inference.chat import Chat
 from scoring.inference.store import Store
 from scoring.inputs.prompts import Prompt
@@ -71,14 +72,15 @@ class Evaluation:
             result = run.score(model, self.parts, store, settings, prompt, chat, console)
             texts = score_texts(model, self.texts, store, console)
         validity = {part.benchmark.name: part.benchmark.validity for part in self.parts}
-        report.write(folder, result.report, result.tables, validity)
+        with stage(console, "Writing the report …"):
+            report.write(folder, result.report, result.tables, validity)
         return texts
 
 
 def score_texts(model: Model, texts: Sequence[str], store: Store, console: Console | None = None) -> Table:
     """A table with the negative log-likelihood of each text in nats [texts] and its number of tokens [texts]."""
     requests = [Request(f"{TEXT}/{number}", options=(Option(text),)) for number, text in enumerate(texts)]
-    responses = answering.answer(model, requests, store, {}, console)
+    responses = workload.answer(model, requests, store, {}, console, f"scoring {len(texts):,} texts")
     ids, nats, tokens = [], [], []
     for request in requests:
         logprobs = responses[request.id].logprobs[0]

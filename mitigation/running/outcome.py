@@ -33,7 +33,7 @@ from builders.datasets import stated_gender as data
 from cards.common import numbers, verdict
 from mitigation.recipe import Change, Console, Model
 from mitigation.running.evaluate import changed
-from scoring.asking import answering, run
+from scoring.asking import answering, run, workload
 from scoring.benchmarks import stated_gender
 from scoring.inference.store import Store
 from scoring.inputs.prompts import Prompt
@@ -90,7 +90,8 @@ def answers(model: Model, split: Loaded, prompt: Prompt, store: Store, console: 
     """The table of the benchmark of a model over :func:`loaded`."""
     questions = answering.questions(stated_gender.BENCHMARK, [split], "clean", prompt, model)
     requests = [request for question in questions for request in question.requests.values()]
-    responses = answering.answer(model, requests, store, {"decoding": answering.decoding(prompt)}, console)
+    how = {"decoding": answering.decoding(prompt)}
+    responses = workload.answer(model, requests, store, how, console, f"scoring {len(requests):,} texts")
     return run.table("clean", questions, responses)
 
 

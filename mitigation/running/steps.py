@@ -21,7 +21,7 @@ import torch
 
 import scoring
 from builders.files.folders import replace_folder, scratch_beside
-from cards.common import files, numbers, terminal
+from cards.common import files, numbers, progress, terminal
 from mitigation.adapters import temporary, write
 from mitigation.editing import PAIRS
 from mitigation.methods import comparison
@@ -120,7 +120,7 @@ def make_and_evaluate(
         bits = plan.quantize
         settings = plan.settings
         options = replace(options, quantize=bits, dtype=plan.dtype)
-        with errors.status(f"Loading {options.model} …"):
+        with progress.stage(errors, f"Loading {options.model} …"):
             model = quantization.load_for_training(options)
     else:
         model = loaded
@@ -308,7 +308,8 @@ def make_adapter(
             terminal.show(errors, [made_before])
             shutil.copytree(finished, scratch, dirs_exist_ok=True)
         else:
-            adapter = apply_recipe(recipe, settings, model, data, scratch, errors)
+            with progress.stage(errors, f"Applying {recipe.name} …", bars=True):
+                adapter = apply_recipe(recipe, settings, model, data, scratch, errors)
         write.write_facts(scratch, adapter)
         replace_folder(scratch, folder)
     return adapter
@@ -419,12 +420,18 @@ def evaluate_adapter(
 
     The responses of the unchanged model are kept in ``answers``, by default in the folder of the steps.
     """
-    before = evaluation.score(model, PLAIN, work / "before", errors, answers)
-    stated_before = _stated(model, evaluation, PLAIN, answers or work / "before", errors)
-    with _changed_model(model, work / "made", name) as (adapted, prompt):
+    with progress.stage(errors, "Scoring the model as it is …", bars=True):
+        before = evaluation.score(model, PLAIN, work / "before", errors, answers)
+        stated_before = _stated(model, evaluation, PLAIN, answers or work / "before", errors)
+    with (
+        progress.stage(errors, f"Scoring the model with {name} …", bars=True),
+        _changed_model(model, work / "made", name) as (adapted, prompt),
+    ):
         after = evaluation.score(adapted, prompt, work / "after", errors)
         stated_after = _stated(adapted, evaluation, prompt, work / "after", errors)
-    changes, compared = compare_runs(work / "before", work / "after", (before, after), model.kind, evaluation.resamples)
+    tables = (before, after)
+    with progress.stage(errors, "Comparing the scores before and after …"):
+        changes, compared = compare_runs(work / "before", work / "after", tables, model.kind, evaluation.resamples)
     return (*outcome.changes(stated_before, stated_after, evaluation.resamples), *changes), compared
 
 

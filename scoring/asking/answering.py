@@ -7,17 +7,12 @@ import pickle
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from rich import progress
-from rich.console import Console
-
 from cards.common.answer_key import answer_key
-from cards.common.progress import Progress
 from cards.common.stored import digest
 from cards.common.text import for_files, grouped
 from scoring.inference.chat import Chat
@@ -26,6 +21,7 @@ from scoring.inputs.tables import Loaded
 from scoring.types import Benchmark, BenchmarkContext, Option, Request, Response, Row, ScoringError
 
 if TYPE_CHECKING:
+    from scoring.asking.workload import Outlook
     from scoring.inference.engine import Engine
     from scoring.inference.store import Store
 
@@ -77,7 +73,7 @@ class Asker:
     def questions(self, benchmark: Benchmark, splits: Iterable[Loaded], model: Engine) -> Iterator[Question]:
         """The questions of a benchmark in the order of its rows; rows without requests are left out."""
         for loaded in splits:
-            context = _context(model, loaded)
+            context = context_of(model, loaded)
             for row in loaded.rows:
                 question = self.question(benchmark, row, context)
                 if question.requests:
@@ -115,7 +111,7 @@ class SharedQuestions:
         waiting: list[Any] = []
         for number, (benchmark, splits) in enumerate(parts):
             for place, loaded in enumerate(splits):
-                context = _context(model, loaded)
+                context = context_of(model, loaded)
                 noting = _Noting(**{field.name: getattr(context, field.name) for field in fields(context)})
                 object.__setattr__(noting, "noted", noted)  # the context is frozen
                 for row in loaded.rows:
@@ -168,7 +164,7 @@ class SharedQuestions:
             for number, place, row, requests in pickle.loads(self._file.read(size)):
                 benchmark, splits = parts[number]
                 if (number, place) not in contexts:
-                    contexts[number, place] = _context(model, splits[place])
+                    contexts[number, place] = context_of(model, splits[place])
                 by_name = {name: _request(plain) for name, plain in requests}
                 yield Question(benchmark, row, contexts[number, place], by_name)
 
@@ -281,7 +277,7 @@ def scorable(every: Sequence[Question], model: Engine) -> tuple[list[Question], 
     return fit, skipped
 
 
-def _context(model: Engine, loaded: Loaded) -> BenchmarkContext:
+def context_of(model: Engine, loaded: Loaded) -> BenchmarkContext:
     """What a benchmark may know of the model and of the other rows of a split."""
 
     # Every row asks for it, and it is the same for all rows of a split.
@@ -352,11 +348,11 @@ def answer(
     requests: Sequence[Request],
     store: Store,
     settings: Mapping[str, Any],
-    console: Console | None = None,
+    outlook: Outlook | None = None,
 ) -> dict[str, Response]:
     """Responses by the id of the request: from the store, and for the rest from the model, into the store.
 
-    The model gets requests that differ only in their ids once.
+    The model gets requests that differ only in their ids once. The ``outlook`` learns of each response.
     """
     responses: dict[str, Response] = {}
     unknown = []
@@ -366,21 +362,22 @@ def answer(
             unknown.append(request)
         else:
             responses[request.id] = response
+    if outlook:
+        outlook.answered([request for request in requests if request.id in responses], known=True)
     # Rows of different configs may ask the same question, which is then computed once.
     same = grouped(unknown, lambda request: replace(request, id=""))
     rest = {group[0].id: group for group in same.values()}
-    first = [group[0] for group in rest.values()]
-    with _progress(first, len(responses), console) as advance:
 
-        def keep(response: Response) -> None:
-            group = rest[response.id]
-            store.put(group[0], response)
-            for request in group:
-                responses[request.id] = replace(response, id=request.id)
-            advance(group[0])
+    def keep(response: Response) -> None:
+        group = rest[response.id]
+        store.put(group[0], response)
+        for request in group:
+            responses[request.id] = replace(response, id=request.id)
+        if outlook:
+            outlook.answered(group)
 
-        if first:
-            model.answer(first, on_response=keep, **settings)
+    if rest:
+        model.answer([group[0] for group in rest.values()], on_response=keep, **settings)
     return responses
 
 
@@ -395,40 +392,6 @@ def truncated(model: Engine, requests: Sequence[Request]) -> frozenset[str]:
     for request, context in zip(continued, contexts, strict=True):
         model.tokens.prompt(request, context, request.max_new)
     return model.truncated
-
-
-@contextmanager
-def _progress(requests: Sequence[Request], known: int, console: Console | None) -> Iterator[Callable[[Request], None]]:
-    """A progress bar for scoring and one for continuations, by the length of the texts.
-
-    Continuations are much slower, so one bar for both would show a wrong remaining time.
-    """
-    columns = (
-        progress.TextColumn("{task.description}"),
-        progress.BarColumn(),
-        progress.TaskProgressColumn(),
-        progress.TimeElapsedColumn(),
-        progress.TimeRemainingColumn(),
-    )
-    silent = console is None
-    with Progress(*columns, console=console, transient=True, disable=silent) as shown:
-        bars: dict[bool, progress.TaskID] = {}
-        for continued, label in ((False, "scoring"), (True, "continuing")):
-            of_kind = [request for request in requests if bool(request.max_new) == continued]
-            if of_kind:
-                text = f"{label} {len(of_kind):,}"
-                if known > 0 and not bars:
-                    text += f" ({known:,} known)"
-                total = sum(_size(request) for request in of_kind)
-                # The second bar starts with its first response, so that its remaining time is right.
-                bars[continued] = shown.add_task(text, start=not bars, total=total)
-
-        def advance(request: Request) -> None:
-            bar = bars[bool(request.max_new)]
-            shown.start_task(bar)
-            shown.advance(bar, _size(request))
-
-        yield advance
 
 
 def _size(request: Request) -> int:

@@ -13,8 +13,9 @@ from rich.console import Console
 
 from cards.common.answer_key import shown_key
 from cards.common.memory import give_back
+from cards.common.progress import stage
 from cards.results import NAMED_REVISION, PARAMETERS
-from scoring.asking import answering, language, ways
+from scoring.asking import answering, language, ways, workload
 from scoring.asking.answering import Question
 from scoring.asking.result import RunResult, by_clusters
 from scoring.inference.chat import Chat
@@ -135,8 +136,10 @@ def score(
         "decoding": answering.decoding(prompt),
     }
 
+    outlooks: list[workload.Outlook] = []
+
     def answered(some: Sequence[Request]) -> dict[str, Response]:
-        return answering.answer(model, some, store, how, console)
+        return answering.answer(model, some, store, how, outlooks[0] if outlooks else None)
 
     asker = answering.Asker(settings.profile, prompt, chat)
     questions = _questions(asker, parts, model, shared)
@@ -144,6 +147,8 @@ def score(
     skipped: list[str] = []
 
     def ask(piece: Sequence[Question]) -> None:
+        for shown in outlooks:
+            shown.begin_piece(piece)
         if prompt.first and chat:
             piece = _after_first_turn(piece, asker, model, answered)
         # A token that lies half in what is scored has no probability of that half, so such a row is left out.
@@ -164,11 +169,16 @@ def score(
         for question in fit:
             columns[question.benchmark.name].add(line(settings.profile, question, responses, cut))
 
-    # One piece after the other is asked and becomes lines of the tables, so that memory does not grow with the rows.
-    for piece in answering.pieces(questions, model.piece):
-        ask(piece)
-        # The next piece is made when nothing of this one is left.
-        del piece
+    every = workload.splits(asker, parts, model) if console and not console.quiet else []
+    with workload.outlook(every, console) as shown:
+        outlooks.append(shown)
+        # One piece after the other is asked and becomes lines of the tables, so that memory does not grow with the
+        # rows.
+        for piece in answering.pieces(questions, model.piece):
+            ask(piece)
+            # The next piece is made when nothing of this one is left.
+            del piece
+    outlooks.clear()
     # The other processes end in there.
     if processes.count > 1:
         ended(processes, model, store)
@@ -177,14 +187,15 @@ def score(
 
     records: dict[str, Table] = {}
     estimates: list[Estimate] = []
-    for part in parts:
-        name = part.benchmark.name
-        if part.benchmark.joined:
-            records[name] = part.benchmark.joined(records)
-        else:
-            # Popped, so that only the table is kept in memory.
-            records[name] = columns.pop(name).table()
-        estimates += estimate(part.benchmark, settings.profile, records[name], settings.resamples)
+    with stage(console or Console(quiet=True), "Computing scores and intervals …"):
+        for part in parts:
+            name = part.benchmark.name
+            if part.benchmark.joined:
+                records[name] = part.benchmark.joined(records)
+            else:
+                # Popped, so that only the table is kept in memory.
+                records[name] = columns.pop(name).table()
+            estimates += estimate(part.benchmark, settings.profile, records[name], settings.resamples)
     give_back()
     report = model_report(model, parts, settings, prompt, chat, estimates)
     # The tests of language compare probabilities of sentences, so an engine that only writes has none.

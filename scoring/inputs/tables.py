@@ -130,6 +130,20 @@ class Rows(Sequence[Row]):
             return sum(1 for _ in self)
         return int(self.table.num_rows)
 
+    def sample(self, blocks: int, size: int) -> tuple[list[Row], int]:
+        """Blocks of neighbouring rows from all over the table, and how many rows there are about in all.
+
+        >>> rows = Rows(pa.table({"id": list("abcdefgh")}), {}, lambda row: [row, row])
+        >>> [row["id"] for row in rows.sample(2, 1)[0]], rows.sample(2, 1)[1]
+        (['a', 'a', 'e', 'e'], 16)
+        """
+        count = int(self.table.num_rows)
+        places = sorted({min(count * block // blocks + n, count - 1) for block in range(blocks) for n in range(size)})
+        if not count:
+            return [], 0
+        rows = list(Rows(self.table.take(places), self.names, self.each))
+        return rows, round(count * len(rows) / max(len(places), 1))
+
     def __getitem__(self, place: Any) -> Any:
         return list(self)[place]
 

@@ -1,4 +1,4 @@
-"""Progress where there is no terminal: a line a minute in a file, and text that is renewed in a notebook."""
+"""Progress where there is no terminal: lines in a file, and text that is renewed in a notebook."""
 
 import io
 import re
@@ -8,7 +8,13 @@ from rich.console import Console
 from rich.progress import TextColumn
 
 from cards.common import progress
-from cards.common.progress import Progress, track
+from cards.common.progress import Progress, stage, track
+
+
+@pytest.fixture(autouse=True)
+def lines(monkeypatch):
+    """Lines of progress, which other tests do without."""
+    monkeypatch.delenv("PROBES_PROGRESS")
 
 
 @pytest.fixture
@@ -32,7 +38,7 @@ def test_a_file_gets_a_line_for_each_task_that_is_under_way(file, monkeypatch):
     assert re.fullmatch(r"scoring 2,000 \[requests\]: 50 %, \d+:\d\d:\d\d so far, about \d+:\d\d:\d\d left", lines[0])
 
 
-def test_within_a_minute_a_file_gets_nothing(file, monkeypatch):
+def test_a_file_gets_a_line_now_and_then(file, monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(progress, "monotonic", lambda: clock[0])
     with bars(file) as shown:
@@ -41,8 +47,40 @@ def test_within_a_minute_a_file_gets_nothing(file, monkeypatch):
             clock[0] = float(second)
             shown.advance(task)
     lines = file.getvalue().splitlines()
-    assert len(lines) == 2
+    assert len(lines) == 6
     assert "left" not in lines[0], "the first pieces say nothing of the end"
+
+
+def test_work_that_counts_nothing_is_heard_of_again(file, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(progress, "monotonic", lambda: clock[0])
+    console = Console(file=file, width=40)
+    with stage(console, "Loading [the] model …"), stage(console, "Reading its weights …"):
+        for second in range(100):
+            clock[0] = float(second)
+            progress._REMINDER.remind()
+        times = [f"Reading its weights … 0:{second // 60:02}:{second % 60:02} so far" for second in (20, 40, 60, 80)]
+        assert file.getvalue().splitlines() == ["Loading [the] model …", "Reading its weights …", *times]
+    clock[0] = 1000.0
+    progress._REMINDER.remind()
+    assert file.getvalue().count("\n") == 6, "what has ended is not heard of"
+
+
+def test_the_innermost_work_with_a_line_is_heard_of(file, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(progress, "monotonic", lambda: clock[0])
+    console = Console(file=file, width=40)
+    with stage(console, "Scoring the model …", bars=True), Progress(console=console, transient=True) as shown:
+        task = shown.add_task("scoring", total=10)
+        for second in range(50):
+            clock[0] = float(second)
+            progress._REMINDER.remind()
+        shown.update(task, completed=10)
+        for second in range(50, 70):
+            clock[0] = float(second)
+            progress._REMINDER.remind()
+    heard = [line.partition(",")[0] for line in file.getvalue().splitlines()[1:]]
+    assert heard == ["scoring: 0 %", "scoring: 0 %", "Scoring the model … 0:01:00 so far"]
 
 
 def test_a_quiet_console_and_a_disabled_bar_say_nothing(file, monkeypatch):
@@ -60,6 +98,15 @@ def test_a_terminal_has_the_bar_alone(file, monkeypatch):
     with Progress(TextColumn("{task.description}"), console=console, transient=True) as shown:
         shown.advance(shown.add_task("scoring", total=10))
     assert "so far" not in file.getvalue()
+
+
+def test_lines_can_be_left_out(file, monkeypatch):
+    monkeypatch.setattr(progress, "FILE_SECONDS", 0.0)
+    monkeypatch.setenv("PROBES_PROGRESS", "off")
+    console = Console(file=file, width=40)
+    with stage(console, "Loading the model …"):
+        assert list(track([1, 2, 3], "editing", console=console)) == [1, 2, 3]
+    assert not file.getvalue()
 
 
 def test_what_is_tracked_comes_as_it_is(file, monkeypatch):

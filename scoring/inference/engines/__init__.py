@@ -21,9 +21,11 @@ from builders.generation.session import CACHE
 from cards.common.files import LOCK, RECORD, locked, refuse_links, strays
 from cards.common.options import filled
 from cards.common.packages import required
+from cards.common.progress import stage
 from cards.common.registry import Registry
+from cards.common.terminal import show
 from scoring import report
-from scoring.asking import run, starts
+from scoring.asking import run, starts, workload
 from scoring.asking.result import RunResult, runs_beside
 from scoring.inference.chat import Chat
 from scoring.inference.load_options import LoadOptions
@@ -134,7 +136,11 @@ def chosen(call: Call) -> EngineKind:
         With the first option of another kind, which would do nothing.
     """
     if not (call.sampling.chat_api or is_function(call.model)):
-        refuse(call.sampling, "is of answers that a chat API samples; leave it out, or add --chat-api.")
+        # What a run will take can be said of a model on this machine too.
+        names = [option.name for option in fields(call.sampling)]
+        if not (call.servers.base_url or call.in_memory):
+            names.remove("dry_run")
+        refuse(call.sampling, "is of answers that a chat API samples; leave it out, or add --chat-api.", names)
         if not (call.servers.base_url or call.in_memory):
             refuse(call.servers, "is of servers; leave it out, or give their --base-url.")
     # Each call has exactly one, so their order does not matter.
@@ -235,6 +241,8 @@ def score(
     console: Console,
     processes: Processes = ALONE,
     shared: run.Shared | None = None,
+    *,
+    dry_run: bool = False,
 ) -> RunResult:
     """Reads the data, loads the model and runs the benchmarks.
 
@@ -252,6 +260,8 @@ def score(
         The processes that share the requests.
     shared:
         The data and questions of several models, where they were read before (:func:`read`).
+    dry_run:
+        Print on the console what the run will take, and score nothing.
 
     Raises
     ------
@@ -260,20 +270,25 @@ def score(
     """
     prompt = settings.full_prompt()
     others = runs_beside(settings.beside, settings.profile)
-    from scoring.asking.answering import decoding, key
+    from scoring.asking.answering import Asker, decoding, key
 
-    with installed():
-        decoding(prompt)  # raises for an impossible setting
-        from scoring.inference.store import Store
+    # What a dry run says is all that goes to its console.
+    errors = Console(stderr=True, quiet=console.quiet) if dry_run else console
     named = bool(settings.benchmarks)
     questions = None
-    if shared:
-        parts = list(shared.parts)
-        questions = shared.questions
-    else:
-        parts = read(settings)
+    # Before torch is imported, which takes longest.
+    with stage(errors, f"Reading the data for {name} …"):
+        with installed():
+            decoding(prompt)  # raises for an impossible setting
+            from scoring.asking.dry_run import expected
+            from scoring.inference.store import Store
+        if shared:
+            parts = list(shared.parts)
+            questions = shared.questions
+        else:
+            parts = read(settings)
     lacking = [missing.name for part in parts for missing in part.lacking]
-    with console.status("Loading the model …"), installed():
+    with stage(errors, "Loading the model …"), installed():
         model = load()
     with closing(model):
         if settings.chat and model.kind == "masked":
@@ -288,6 +303,13 @@ def score(
         missing = [split.name for part in parts if kind in part.benchmark.kinds for split in part.lacking]
         parts, unsuited = run.suited(parts, kind, model.name, named=named)
         parts, unable = run.able(parts, model, settings.profile, named=named)
+        if dry_run:
+            asker = Asker(settings.profile, prompt, chat)
+            with stage(errors, "Measuring a second of work …"):
+                will_take = expected(model, workload.splits(asker, parts, model), prompt, settings.batch_tokens)
+            console.print(will_take.table())
+            show(console, ["", will_take.sentence()])
+            return RunResult(run.model_report(model, parts, settings, prompt, chat), {})
         stored = key(model, prompt, truncate=settings.truncate, chat=chat)
         validity = {part.benchmark.name: part.benchmark.validity for part in parts}
         with ExitStack() as stack:
@@ -314,7 +336,8 @@ def score(
             remarks += want(lacking, settings.data)
             result = replace(result, validity=validity, remarks=tuple(remarks))
             if settings.out:
-                report.write(folder, result.report, result.tables, result.validity, others)
+                with stage(console, "Writing the report …"):
+                    report.write(folder, result.report, result.tables, result.validity, others)
     return result
 
 

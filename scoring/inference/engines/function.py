@@ -16,6 +16,7 @@ from rich.console import Console
 from builders.generation.clients import ChatRequest
 from builders.generation.responses import ChatResponse, response
 from cards.common.files import locked
+from cards.common.progress import stage
 from scoring import report
 from scoring.asking.result import RunResult, runs_beside
 from scoring.inference.engines import Call, EngineKind, is_function, name_of, refuse
@@ -96,7 +97,7 @@ def score_call(call: Call, console: Console, _processes: Processes) -> RunResult
             # Refused before anything is asked: a run must not end at a folder that it may not replace.
             planned = _as_function(report_of_answers({}, parts, name, call.sampling, settings, prompt))
             report.check_finished(settings.out, planned, overwrite=settings.overwrite, unknown=("revision", "server"))
-        with console.status(f"Asking {name} …"):
+        with stage(console, f"Asking {name} …"):
             answers = ask(FunctionClient(call.model, name), parts, name, call.sampling, settings, prompt)
         scored = result(answers, parts, name, call.sampling, settings, prompt)
         described = f"{call.sampling.samples} answers of the function {name} to each question"

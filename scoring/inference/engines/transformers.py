@@ -48,7 +48,8 @@ def score_call(call: Call, console: Console, processes: Processes) -> RunResult:
     """Loads the model on the device of this process, and scores it."""
     # Each process of a launcher has a GPU of its own.
     loading = replace(call.loading, device=own_device(processes, call.loading.device))
-    return score(name(call), loading.load, call.settings, console, processes, call.shared)
+    dry_run = call.sampling.dry_run
+    return score(name(call), loading.load, call.settings, console, processes, call.shared, dry_run=dry_run)
 
 
 ENGINE = EngineKind(

@@ -1,0 +1,240 @@
+"""How much a run asks, from a few rows of each split: for the time that is left, and for what a dry run says.
+
+The unit of scored work is a character that is computed: texts that begin alike share what they begin with, so a
+sentence after a known context costs only what is new. Tokens that are written take another time and count apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from rich import progress
+from rich.console import Console
+
+from cards.common.progress import LeftColumn, Progress
+from scoring.asking import answering
+from scoring.asking.answering import Asker, Question, context_of, scorable
+from scoring.types import Request, Response
+
+if TYPE_CHECKING:
+    from scoring.asking.run import Part
+    from scoring.inference.engine import Engine
+    from scoring.inference.store import Store
+
+#: Blocks of neighbouring rows of a split whose requests are made to see how much its rows ask, and rows of a block.
+BLOCKS, BLOCK = 4, 6
+#: Responses that come within so many seconds are of one batch.
+AT_ONCE = 0.002
+#: The share of what is left that may be of a kind whose speed is not known.
+UNTIMED = 0.05
+#: Scored characters that take as long as a written token, until both are timed.
+WRITTEN = 4.0
+
+#: Characters that are scored, and tokens that are written at most.
+Work = tuple[float, float]
+
+
+def work_of(requests: Sequence[Request]) -> Work:
+    """The work of requests that are computed together.
+
+    >>> from scoring.types import Option
+    >>> work_of([Request("a", "She is a ", (Option("nurse"), Option("nun")))])
+    (17.0, 0.0)
+    """
+    from scoring.inference.batching import common  # with it comes torch
+
+    texts: set[str] = set()
+    written = 0.0
+    for request in requests:
+        if request.max_new:
+            written += _size(request)
+            continue
+        texts.update(request.context + option.text for option in request.options)
+        if request.candidates:
+            texts.add(request.context)
+    scored, before = 0.0, ""
+    for text in sorted(texts):
+        # One more, so that a text that another one begins with counts too.
+        scored += 1 + len(text) - common(before, text)
+        before = text
+    return scored, written
+
+
+def _size(request: Request) -> float:
+    """The work of a request by itself, with nothing shared."""
+    if request.max_new:
+        # A prompt is read at once, so a token of it costs less than one that is written after it.
+        return request.max_new + len(request.context) / 16
+    return 1.0 + len(request.context) + sum(len(option.text) for option in request.options)
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """What a split asks: its rows, the requests of a row and their work, and the ``sample`` of requests they are of."""
+
+    benchmark: str
+    config: str
+    split: str
+    rows: int
+    requests: float
+    work: Work
+    sample: tuple[Request, ...] = field(repr=False)
+
+
+def splits(asker: Asker, parts: Sequence[Part], model: Engine) -> list[Split]:
+    """The splits of a run, each from some of its rows."""
+    found = []
+    for part in parts:
+        for loaded in part.splits:
+            rows, count = loaded.rows.sample(BLOCKS, BLOCK)
+            context = context_of(model, loaded)
+            questions = [asker.question(part.benchmark, row, context) for row in rows]
+            # A run leaves out what this model's tokens do not allow to score.
+            questions, _ = scorable(questions, model)
+            requests: list[Request] = []
+            for question in questions:
+                requests += question.requests.values()
+            scored, written = work_of(requests)
+            of_row = scored / max(len(rows), 1), written / max(len(rows), 1)
+            _, config, name = loaded.name.rsplit("/", 2)
+            each = len(requests) / max(len(rows), 1)
+            found.append(Split(part.benchmark.name, config, name, count, each, of_row, tuple(requests)))
+    return found
+
+
+class Outlook:
+    """What is done of a run, and the seconds until its end.
+
+    The end is what all splits have left, at the speed of this run so far: scored and written work are timed apart,
+    responses that were known take no time, and neither does the first batch of a kind, which waits for measurements.
+
+    Parameters
+    ----------
+    every:
+        From :func:`splits`.
+    show:
+        Gets the share that is done, and the seconds that are left; None while they are not known.
+    first:
+        Called at the first response of the model.
+    """
+
+    def __init__(
+        self,
+        every: Sequence[Split],
+        show: Callable[[float, float | None], None],
+        first: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._splits = {(split.benchmark, split.config, split.split): split.work for split in every}
+        self._rows = {(split.benchmark, split.config, split.split): split.rows for split in every}
+        self._show, self._first = show, first
+        # Of each kind, scored and written: what is done, what the piece has left and what comes after it, what was
+        # timed, and the seconds.
+        self._done, self._of_piece, self._rest = [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]
+        self._timed, self._seconds = [0.0, 0.0], [0.0, 0.0]
+        self._shared = 1.0
+        self._waited: set[int] = set()
+        self._begun: set[int] = set()
+        self._last = monotonic()
+
+    def begin_piece(self, piece: Sequence[Question]) -> None:
+        """A piece is asked now, and the one before it is done."""
+        requests: list[Request] = []
+        for question in piece:
+            place = question.benchmark.name, question.row["config"], question.row["split"]
+            if self._rows.get(place):
+                self._rows[place] -= 1
+            requests += question.requests.values()
+        self._rest = [0.0, 0.0]
+        for place, work in self._splits.items():
+            for kind in (0, 1):
+                self._rest[kind] += self._rows[place] * work[kind]
+        self.begin(requests)
+
+    def begin(self, requests: Sequence[Request]) -> None:
+        """Requests are asked now, and those before them are done."""
+        alone = sum(_size(request) for request in requests if not request.max_new)
+        for kind, work in enumerate(work_of(requests)):
+            self._done[kind] += self._of_piece[kind]
+            self._of_piece[kind] = work
+            if not kind and alone:
+                self._shared = work / alone
+        self._update()
+
+    def answered(self, requests: Sequence[Request], *, known: bool = False) -> None:
+        """Requests of the piece have a response, from the model or ``known`` before."""
+        for request in requests:
+            kind = int(bool(request.max_new))
+            work = min(_size(request) * (1.0 if kind else self._shared), self._of_piece[kind])
+            self._of_piece[kind] -= work
+            self._done[kind] += work
+            if known:
+                continue
+            now = monotonic()
+            if not self._waited:
+                self._first()
+            if kind in self._waited and now - self._last > AT_ONCE:
+                self._begun.add(kind)
+            if kind in self._begun:
+                self._timed[kind] += work
+                self._seconds[kind] += now - self._last
+            self._waited.add(kind)
+            self._last = now
+        self._update()
+
+    def _update(self) -> None:
+        left = [of_piece + rest for of_piece, rest in zip(self._of_piece, self._rest, strict=True)]
+        speeds = [0.0, 0.0]
+        for kind in self._begun:
+            speeds[kind] = self._timed[kind] / self._seconds[kind]
+        ratio = WRITTEN
+        if all(speeds):
+            ratio = speeds[0] / speeds[1]
+        done_units = self._done[0] + ratio * self._done[1]
+        left_units = left[0] + ratio * left[1]
+        seconds: float | None = 0.0
+        for kind, units in enumerate((left[0], ratio * left[1])):
+            if speeds[kind] and seconds is not None:
+                seconds += left[kind] / speeds[kind]
+            # Nothing is said of the end while much is left of a kind whose speed is not known.
+            elif units > UNTIMED * left_units or not any(speeds):
+                seconds = None
+        self._show(done_units / max(done_units + left_units, 1e-9), seconds)
+
+
+@contextmanager
+def outlook(every: Sequence[Split], console: Console | None, what: str = "") -> Iterator[Outlook]:
+    """The bar of a run, or of other requests that ``what`` names."""
+    columns = (
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.TaskProgressColumn(),
+        progress.TimeElapsedColumn(),
+        LeftColumn(),
+    )
+    rows = sum(split.rows for split in every)
+    with Progress(*columns, console=console, transient=True, disable=console is None) as bars:
+        task = bars.add_task(what or f"scoring {rows:,} rows", total=1.0, left=None)
+        bars.say(f"Measuring how texts can be computed together, then {what or f'scoring {rows:,} rows'} …")
+
+        def show(share: float, left: float | None) -> None:
+            bars.update(task, completed=share, left=left)
+
+        yield Outlook(every, show, lambda: bars.say("The first batch is answered."))
+
+
+def answer(
+    model: Engine,
+    requests: Sequence[Request],
+    store: Store,
+    settings: Mapping[str, Any],
+    console: Console | None,
+    what: str,
+) -> dict[str, Response]:
+    """The responses to requests outside a run, as :func:`scoring.asking.answering.answer`, with a bar of their own."""
+    with outlook([], console, what) as shown:
+        shown.begin(requests)
+        return answering.answer(model, requests, store, settings, shown)
