@@ -16,11 +16,11 @@ def data(tmp_path_factory):
     return data_set(tmp_path_factory.mktemp("data"), "occugender", {("explicit", "test"): list(job_rows())})
 
 
-def lines_of(*arguments, **settings):
-    environment = {name: value for name, value in os.environ.items() if name != "PROBES_PROGRESS"} | settings
+def lines_of(*arguments, status=(0,)):
+    environment = {name: value for name, value in os.environ.items() if name != "PROBES_PROGRESS"}
     command = [sys.executable, "-m", *map(str, arguments)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert not done.returncode, done.stderr
+    assert done.returncode in status, done.stderr
     # A slow machine says more often how long it takes.
     return [line for line in done.stderr.splitlines() if " so far" not in line]
 
@@ -60,9 +60,9 @@ def test_mitigation_says_each_of_its_steps(tmp_path):
     # The prompt of the recipe has its place after the Q: of a question.
     rows = [{**row, "prompt": f"Q: {row['prompt']}"} for row in job_rows()]
     data = data_set(tmp_path / "data", "occugender", {("explicit", "test"): rows})
-    lines = lines_of(
-        "mitigation", "prompts", "tiny-causal", "--data", data, "--benchmarks", "occugender", "--out", tmp_path / "fair"
-    )
+    recipe = ("mitigation", "prompts", "tiny-causal", "--data", data, "--benchmarks", "occugender")
+    # A verdict of harmful, which a model as small as this may get, is status 5.
+    lines = lines_of(*recipe, "--out", tmp_path / "fair", status=(0, 5))
     steps = ["Preparing prompts for", "Loading tiny-causal", "Applying prompts", "Scoring the model as it is"]
     steps += ["Scoring the model with fair", "Comparing the scores before and after"]
     places = [next(place for place, line in enumerate(lines) if line.startswith(step)) for step in steps]
