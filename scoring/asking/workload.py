@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from time import monotonic
+from time import monotonic, process_time
 from typing import TYPE_CHECKING, Any
 
 from rich import progress
@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
 #: Blocks of neighbouring rows of a split whose requests are made to see how much its rows ask, and rows of a block.
 BLOCKS, BLOCK = 4, 6
-#: Responses that come within so many seconds are of one batch.
-AT_ONCE = 0.002
+#: Responses are of one batch where the processor worked for no more seconds between them. On a busy machine more
+#: seconds of the clock may pass. A response that a server computes needs no processor here, so after some seconds of
+#: the clock each is a batch of its own.
+AT_ONCE, SERVED = 0.002, 2.0
 #: The share of what is left that may be of a kind whose speed is not known.
 UNTIMED = 0.05
 #: Scored characters that take as long as a written token, until both are timed.
@@ -111,6 +113,7 @@ class Outlook:
 
     The end is what all splits have left, at the speed of this run so far: scored and written work are timed apart,
     responses that were known take no time, and neither does the first batch of a kind, which waits for measurements.
+    The responses of a batch come together after its seconds, so a batch counts for the speed when the next one begins.
 
     Parameters
     ----------
@@ -131,14 +134,16 @@ class Outlook:
         self._splits = {(split.benchmark, split.config, split.split): split.work for split in every}
         self._rows = {(split.benchmark, split.config, split.split): split.rows for split in every}
         self._show, self._first = show, first
-        # Of each kind, scored and written: what is done, what the piece has left and what comes after it, what was
-        # timed, and the seconds.
+        # Of each kind, scored and written: what is done, what the piece has left and what comes after it.
         self._done, self._of_piece, self._rest = [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]
+        # What was timed and its seconds, and the same of the batch whose responses come now.
         self._timed, self._seconds = [0.0, 0.0], [0.0, 0.0]
+        self._batch, self._batch_seconds = [0.0, 0.0], [0.0, 0.0]
         self._shared = 1.0
-        self._waited: set[int] = set()
+        #: The time of the first response of a kind, and the kinds whose first batch is over.
+        self._waited: dict[int, float] = {}
         self._begun: set[int] = set()
-        self._last = monotonic()
+        self._last, self._worked = monotonic(), process_time()
 
     def begin_piece(self, piece: Sequence[Question]) -> None:
         """A piece is asked now, and the one before it is done."""
@@ -176,20 +181,28 @@ class Outlook:
             now = monotonic()
             if not self._waited:
                 self._first()
-            if kind in self._waited and now - self._last > AT_ONCE:
+            gap, worked = now - self._last, process_time() - self._worked
+            is_later = kind in self._waited and now - self._waited[kind] > SERVED
+            if kind in self._waited and gap > AT_ONCE and (worked > AT_ONCE or is_later):
+                # The batch before this one is complete; the first one is not timed.
+                if kind in self._begun:
+                    self._timed[kind] += self._batch[kind]
+                    self._seconds[kind] += self._batch_seconds[kind]
                 self._begun.add(kind)
-            if kind in self._begun:
-                self._timed[kind] += work
-                self._seconds[kind] += now - self._last
-            self._waited.add(kind)
+                self._batch[kind] = self._batch_seconds[kind] = 0.0
+            self._batch[kind] += work
+            self._batch_seconds[kind] += gap
+            self._waited.setdefault(kind, now)
+            self._worked = process_time()
             self._last = now
         self._update()
 
     def _update(self) -> None:
         left = [of_piece + rest for of_piece, rest in zip(self._of_piece, self._rest, strict=True)]
         speeds = [0.0, 0.0]
-        for kind in self._begun:
-            speeds[kind] = self._timed[kind] / self._seconds[kind]
+        for kind, timed in enumerate(self._timed):
+            if timed:
+                speeds[kind] = timed / self._seconds[kind]
         ratio = WRITTEN
         if all(speeds):
             ratio = speeds[0] / speeds[1]
@@ -217,11 +230,11 @@ def outlook(every: Sequence[Split], console: Console | None, what: str = "") -> 
     )
     rows = sum(split.rows for split in every)
     with Progress(*columns, console=console, transient=True, disable=console is None) as bars:
-        task = bars.add_task(what or f"scoring {rows:,} rows", total=1.0, left=None)
+        task = bars.add_task(what or f"scoring {rows:,} rows", total=1.0, end=None)
         bars.say(f"Measuring how texts can be computed together, then {what or f'scoring {rows:,} rows'} …")
 
         def show(share: float, left: float | None) -> None:
-            bars.update(task, completed=share, left=left)
+            bars.update(task, completed=share, end=None if left is None else monotonic() + left)
 
         yield Outlook(every, show, lambda: bars.say("The first batch is answered."))
 
