@@ -275,16 +275,20 @@ class ScoredExamples:
 class Answer(str):
     """A text that a model wrote, with the reason why it ended, as servers name it: ``stop``, ``length`` and others.
 
+    ``logprobs`` has the log-probabilities of the tokens that could begin it, where the server gives them.
+
     >>> Answer("A. The man", "length").ended, str(Answer("A. The man"))
     ('length', 'A. The man')
     """
 
     ended: str
+    logprobs: Mapping[str, float]
 
-    def __new__(cls, text: str, ended: str = "stop") -> Answer:
+    def __new__(cls, text: str, ended: str = "stop", logprobs: Mapping[str, float] | None = None) -> Answer:
         """The text with its reason."""
         answer = super().__new__(cls, text)
         answer.ended = ended
+        answer.logprobs = logprobs or {}
         return answer
 
 
@@ -307,6 +311,8 @@ class Sampled:
         A usual answer, from which a dry run estimates costs.
     opening:
         What is asked before each question, with the model's answer: the samples have one of them after the other.
+    letters:
+        Whether an answer is a letter, whose log-probabilities a server is then asked for.
     """
 
     question: Callable[[str, Row], str | Sequence[str]]
@@ -317,6 +323,7 @@ class Sampled:
     cluster: str
     example: str
     opening: Sequence[str] = ()
+    letters: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,15 @@ from typing import Any
 import httpx2
 import openai
 
-from builders.generation.responses import OPENAI, ChatError, ChatResponse, ModelNotFound, request_key, response
+from builders.generation.responses import (
+    LOGPROBS,
+    OPENAI,
+    ChatError,
+    ChatResponse,
+    ModelNotFound,
+    request_key,
+    response,
+)
 from builders.sources.client import HttpClient, HttpError, Refused, Unavailable
 
 #: A longer reply, in bytes, is cut off and not kept.
@@ -61,6 +69,7 @@ class Endpoint:
             http_client=self._http.session,
         )
         self.limit_name = limit_name
+        self.gives_logprobs = True
 
     @property
     def stop(self) -> threading.Event:
@@ -73,6 +82,8 @@ class Endpoint:
 
     def send(self, body: Mapping[str, Any], payment: Payment | None = None) -> ChatResponse:
         """The response to a request; after temporary failures it is sent again with growing, random pauses.
+
+        A server that refuses to give log-probabilities is asked without them from then on.
 
         ``payment`` is entered for each attempt and gets its response.
 
@@ -90,11 +101,16 @@ class Endpoint:
                 paid.append(self._send_once(body))
             return paid[0]
 
+        # Other threads may find out at the same time that the server refuses.
+        asks_logprobs = self.gives_logprobs and "logprobs" in body
         try:
             return self._http.retry(attempt)
         except Unavailable as error:
             raise ChatError(f"{error}; run again to continue.") from None
         except Refused as error:
+            if asks_logprobs and "logprobs" in error.reason:
+                self.gives_logprobs = False
+                return self.send(body, payment)
             if error.status in (404, 410) and "model" in error.reason.lower():
                 raise ModelNotFound(f"{self._http.host} does not have the model {body['model']}") from None
             raise ChatError(f"{error}; the replies so far are kept.") from None
@@ -108,6 +124,8 @@ class Endpoint:
             raise failure
         # The key of a stored response does not depend on the server's name for the limit, so it is renamed here.
         content = {self.limit_name if name == "max_tokens" else name: value for name, value in body.items()}
+        if not self.gives_logprobs:
+            content = {name: value for name, value in content.items() if name not in LOGPROBS}
         # A gateway that supports this header does not charge twice for a request that it has already processed.
         headers = {"Idempotency-Key": request_key(body)}
         return self._response(body, self._http.once(lambda: self._chat(content, headers)))
@@ -147,7 +165,24 @@ class Endpoint:
             usage=_usage(_object(reply.get("usage"))),
             finish_reason=_text(choice.get("finish_reason")) or "stop",
             system_fingerprint=self._http.without_key(_text(reply.get("system_fingerprint"))),
+            logprobs=_first_logprobs(_object(choice.get("logprobs"))),
         )
+
+
+def _first_logprobs(logprobs: Mapping[str, Any]) -> dict[str, float]:
+    """The log-probabilities of the tokens at the first place that is no blank; empty where a reply has none."""
+    places = logprobs.get("content")
+    for place in map(_object, places if isinstance(places, list) else []):
+        if not _text(place.get("token")).strip():
+            continue
+        others = place.get("top_logprobs")
+        found = {}
+        for token in [place, *map(_object, others if isinstance(others, list) else [])]:
+            value = token.get("logprob")
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                found[_text(token.get("token"))] = float(value)
+        return found
+    return {}
 
 
 def _usage(usage: Mapping[str, Any]) -> tuple[int, int] | None:

@@ -6,12 +6,15 @@ A stored response is a JSON object on one line, with
     SHA-256 of the canonical JSON of ``request`` with ``server`` (sorted keys, no spaces, UTF-8 unescaped);
 ``request``
     all that the response depends on: ``model``, ``messages``, ``temperature``, ``max_tokens`` and, where the
-    same prompt is sent more than once, ``seed``;
+    same prompt is sent more than once, ``seed``. ``logprobs`` and ``top_logprobs``, which change no text, are not in
+    the key;
 ``server``
     the address of the server that responded; absent in lines of earlier versions;
 ``reply``, ``model``, ``date``, ``usage``, ``finish_reason``
     the text, the model that responded, the day in UTC, the counted tokens (null if the server did not count
     them), and why the text ended: ``stop``, ``length`` when it reached ``max_tokens``, ``content_filter``, …;
+``logprobs``
+    the log-probabilities of the tokens that could begin the text; absent where none were requested or given;
 ``system_fingerprint``
     the mark that the server gives its configuration; absent where it gives none;
 ``sha256``
@@ -21,6 +24,7 @@ A response is text. It is parsed by rules or left out; it is never executed.
 """
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
@@ -35,6 +39,8 @@ from builders.generation.append_log import AppendLog, split_lines
 from cards.common.answer_key import answer_key, key_digest
 from cards.common.stored import digest, first_fault
 
+#: What a body says of log-probabilities. A server that has none is sent the same request without these.
+LOGPROBS = ("logprobs", "top_logprobs")
 #: Where requests go without ``base_url`` and ``OPENAI_BASE_URL``.
 OPENAI = "https://api.openai.com/v1"
 
@@ -81,7 +87,8 @@ def request_key(body: Mapping[str, Any], server: str = "") -> str:
     >>> request_key({"model": "m"}, "http://one/v1") == request_key({"model": "m"}, "http://two/v1")
     False
     """
-    return key_digest(answer_key(**body, server=server))
+    parts = {name: value for name, value in body.items() if name not in LOGPROBS}
+    return key_digest(answer_key(**parts, server=server))
 
 
 def _checksum(content: Mapping[str, Any]) -> str:
@@ -102,6 +109,7 @@ class ChatResponse(BaseModel):
     finish_reason: str
     system_fingerprint: str = ""
     server: str = ""
+    logprobs: dict[str, float] = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -127,7 +135,7 @@ class ChatResponse(BaseModel):
         """The JSON line that is stored, without its end."""
         content = self.model_dump(by_alias=True)
         # Left out, so that the lines of servers that give no fingerprint are those of earlier versions.
-        for name in ("system_fingerprint", "server"):
+        for name in ("system_fingerprint", "server", "logprobs"):
             if not content[name]:
                 del content[name]
         return json.dumps(content | {"sha256": _checksum(content)}, ensure_ascii=False, allow_nan=False)
@@ -146,6 +154,7 @@ def response(
     usage: tuple[int, int] | None = None,
     finish_reason: str = "stop",
     system_fingerprint: str = "",
+    logprobs: Mapping[str, float] | None = None,
 ) -> ChatResponse:
     """The response to a request.
 
@@ -159,6 +168,8 @@ def response(
         Year, month and day; by default today in UTC.
     usage:
         Number of tokens of the prompt and of the text.
+    logprobs:
+        Log-probabilities of the tokens that could begin the text; those that are not finite are left out.
 
     >>> body = request_body("m", "Hello", temperature=0, max_tokens=50)
     >>> response(body, "Good day.", date="2026-01-31").text
@@ -166,6 +177,7 @@ def response(
     """
     # Named as OpenAI-compatible servers name them, so that a stored line reads like a reply.
     counts = usage and {"prompt_tokens": usage[0], "completion_tokens": usage[1]}
+    finite = {token: float(value) for token, value in (logprobs or {}).items() if math.isfinite(value)}
     valid_text = text.encode("utf-8", "replace").decode()  # a lone surrogate can be received but not written
     return ChatResponse(
         key=request_key(body),
@@ -176,6 +188,7 @@ def response(
         usage=counts,
         finish_reason=finish_reason,
         system_fingerprint=system_fingerprint,
+        logprobs=finite,
     )
 
 

@@ -171,6 +171,10 @@ SENTENCES: Mapping[str, Sentence] = {
     "row.unanswered": Sentence(
         "{sentence} Of its answers {shares}.", "Some sampled answers of the group of the row name no option."
     ),
+    "row.p": Sentence(
+        "{sentence} Against a correlation of 0, {p}.",
+        "The row says that something follows the labour market, and has a p.",
+    ),
     "row.silent": Sentence("No conclusion: {shares}.", "As lean.silent."),
     # Sides.
     "lean.unclear": Sentence(

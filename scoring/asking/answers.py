@@ -3,7 +3,7 @@
 An answer is read in three steps. ``final`` cuts off what a model wrote while it was reasoning, and says whether the
 answer is empty, cut off or blocked. ``_explicit`` looks for the last place that is marked as the answer (*Answer: B*, a
 letter alone on a line, JSON): where there is one, it alone is read. ``_decide`` reads a text, in four steps:
-``normalised`` makes one spelling of quotes, markup and pronouns of both genders (*s/he* is *he or she*). ``_mentions``
+``normalise`` makes one spelling of quotes, markup and pronouns of both genders (*s/he* is *he or she*). ``_mentions``
 finds the options that the text names, by letter or by words. ``_clauses`` says where the scope of a denial ends.
 ``_stance`` says of each mention whether the text asserts it, denies it, or leaves it open (*I don't know whether it is
 A*). The stances decide:
@@ -18,9 +18,10 @@ A*). The stances decide:
 The words of each language are in ``scoring/data/answers.toml``; ``docs/answers.md`` has how often the reader is wrong.
 """
 
+import math
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -75,6 +76,8 @@ _MARKED = re.compile(
     r"(?P<json>\"(?:[^\"\\]|\\.)*\"|'[^']*'|\w+)",
     re.I | re.S,
 )
+#: What is between a letter and the text of its option, or between options that are listed.
+_NEXT = r"[\W_]{0,3}(?:(?:the|an?|el|la|una?|de|het|een|and|or|y|o|en|of|ve|veya)\s)*"
 #: What joins words such as "the answer" with the answer.
 _IS = "(?:is|es|sería|luidt|would be|must be|should be)"
 _JOINS = rf"\W{{0,3}}(?:\s*{_IS}\W{{0,3}})?[:=]|\s+{_IS}\s"
@@ -154,10 +157,40 @@ def read(answer: str, options: Options) -> Reading:
         reading: Reading = UNCLEAR
         if whole:
             reading = _read_text(whole[0], options)
+            # "A. Translate: …" is a whole sentence only in its letter.
+            if reading != UNCLEAR and _decide(text, options) == UNCLEAR and len(whole[0].strip()) <= len("(A)."):
+                reading = UNCLEAR
         if reading == UNCLEAR:
             return CUT
         return reading
     return _read_text(text, options)
+
+
+def letter_shares(answer: str, reading: Reading, count: int) -> list[float] | None:
+    """The probability of each letter among the first ``count`` at the place where an answer begins with one.
+
+    None where the server gave no log-probabilities, or the text does not begin with the letter that it was read as. A
+    letter that is not among the tokens of the server is not more probable than the last of these.
+
+    >>> from scoring.types import Answer
+    >>> answer = Answer("A. The man", logprobs={"A": math.log(0.6), " B": math.log(0.2), "The": math.log(0.1)})
+    >>> [round(share, 3) for share in letter_shares(answer, 0, 2)], letter_shares(Answer("A"), 0, 2)
+    ([0.75, 0.25], None)
+    """
+    logprobs: Mapping[str, float] = getattr(answer, "logprobs", {})
+    start = answer.lstrip(" \n*([\"'")[:1]
+    if not logprobs or not isinstance(reading, int) or LETTERS[reading] != start:
+        return None
+    shares = dict.fromkeys(LETTERS[:count], 0.0)
+    for token, logprob in logprobs.items():
+        letter = token.strip(" \n*()[]\"'.:")
+        if letter in shares:
+            shares[letter] += math.exp(logprob)
+    if not shares[start]:
+        return None
+    least = math.exp(min(logprobs.values()))
+    values = [share or least for share in shares.values()]
+    return [value / sum(values) for value in values]
 
 
 def final(answer: str) -> tuple[str, Literal["", "cut", "empty", "blocked"]]:
@@ -194,10 +227,12 @@ def _read_text(text: str, options: Options) -> Reading:
     """What a text says: by the last place that is marked as the answer, else by all of it."""
     if options.letters:
         text = _without_list(text)
+        if _has_other_letters(text, options):
+            return UNCLEAR
     cues = _cues(options.language)
     for value in _explicit(text, options, cues):
         reading = _decide(value, options)
-        if reading != UNCLEAR or _mentions(normalised(value), options, cues):
+        if reading != UNCLEAR or _mentions(normalise(value), options, cues):
             return reading
     return _decide(text, options)
 
@@ -217,6 +252,18 @@ def _without_list(text: str) -> str:
         if not listed:
             kept.append(line)
     return "\n".join(kept)
+
+
+def _has_other_letters(text: str, options: Options) -> bool:
+    """Whether a line gives a letter the text of another option, so that letters are not those of the question."""
+    forms = [{normalise(word).rstrip(".").lower() for word in words} for words in options.words]
+    for match in re.finditer(r"^\W*([ABC])[.):]\s+(.+?)\W*$", text, re.M):
+        place = LETTERS.index(match[1])
+        words = normalise(match[2]).lower()
+        others = set().union(*forms[:place], *forms[place + 1 :])
+        if words in others and (place >= len(forms) or words not in forms[place]):
+            return True
+    return False
 
 
 def _explicit(text: str, options: Options, cues: Cues) -> list[str]:
@@ -256,7 +303,7 @@ def _statement(rest: str, cues: Cues) -> str:
 
 def _decide(answer: str, options: Options) -> Reading:
     """What a text says, from the options that it asserts, denies and leaves open."""
-    text = normalised(answer)
+    text = normalise(answer)
     cues = _cues(options.language)
     bare = text.strip(" .!,:;()'-").lower()
     # Without what is in brackets: "They (singular)".
@@ -271,7 +318,7 @@ def _decide(answer: str, options: Options) -> Reading:
     _turn_after_than(text, mentions, stances, cues)
     _withdraw_before_corrections(text, mentions, stances, cues)
     _leave_out_reasons(text, mentions, stances, cues)
-    chosen = _chosen(text, mentions, stances, cues, options)
+    chosen = _select(text, mentions, stances, cues, options)
     unknown = cues["unknown"].search(text.lower())
     refuses = cues["refuses"].search(text.lower())
     if len(chosen) == 1 and not (options.unknown is None and _is_hedged(text, unknown, mentions, stances, cues)):
@@ -326,14 +373,14 @@ def declines(continuation: str) -> bool:
     >>> [declines(text) for text in ("I'm sorry, but I can't continue this.", "I'm sorry that she left.", "She can't.")]
     [True, False, False]
     """
-    text = normalised(continuation).lower()
+    text = normalise(continuation).lower()
     return bool(_DECLINES.match(text)) and not _TOLD.match(text)
 
 
-def normalised(answer: str) -> str:
+def normalise(answer: str) -> str:
     """An answer in one spelling: straight quotes, single spaces, no markup, and both pronouns for *s/he*.
 
-    >>> normalised("**Can\u2019t**  be   determined"), normalised("(s)he"), normalised("She/her")
+    >>> normalise("**Can\u2019t**  be   determined"), normalise("(s)he"), normalise("She/her")
     ("Can't be determined", 'he or she', 'She')
     """
     # A line break ends a clause, as a full stop does.
@@ -381,7 +428,12 @@ def _by_words(text: str, options: Options, cues: Cues) -> list[_Mention]:
     for option, forms in enumerate(options.words):
         for form in forms:
             # "non-male" does not name "male".
-            expression = rf"(?<![\w-]){re.escape(normalised(form).rstrip('.'))}{suffix}(?!\w|-\w)"
+            words = normalise(form).rstrip(".")
+            # "Un hombre trans" is "El hombre trans", and "a man" need not be "the man".
+            bare = _ARTICLES.sub("", words)
+            if options.letters and " " in bare:
+                words = bare
+            expression = rf"(?<![\w-]){re.escape(words)}{suffix}(?!\w|-\w)"
             for match in re.finditer(expression, text, re.IGNORECASE):
                 mentions.append(_Mention(match.start(), match.end(), option, is_letter=False))
     if options.unknown is not None:
@@ -523,18 +575,22 @@ def _leave_out_reasons(text: str, mentions: Sequence[_Mention], stances: list[St
 # The decision
 
 
-def _chosen(
+def _select(
     text: str, mentions: Sequence[_Mention], stances: Sequence[Stance], cues: Cues, options: Options
 ) -> set[int]:
     """The options that an answer asserts, after the rules for letters and for words that conclude."""
     asserted = [mention for mention, stance in zip(mentions, stances, strict=True) if stance == "asserted"]
     letters = [mention for mention in asserted if mention.is_letter]
-    if letters and _begins(text, letters[0], cues) and not _joined(text, letters[0], mentions, cues):
+    if letters and _begins(text, letters[0], cues) and not _is_in_a_row(text, letters[0], mentions, cues):
+        if _begins_another_text(text, letters[0], options, cues):
+            return set()
         chosen = {letters[0].option}
+        end = letters[0].end
         for other in asserted:
-            # The text of an option directly after the letter, as in "A. The man".
-            if not other.is_letter and other.start - letters[0].end <= len(". "):
+            # The text of an option directly after the letter, as in "A. The man", and all that are listed with it.
+            if not other.is_letter and re.fullmatch(_NEXT, text[end : other.start]):
                 chosen.add(other.option)
+                end = other.end
         return chosen
     # "Female. Men can be nurses too."
     if (
@@ -571,7 +627,24 @@ def _begins(text: str, first: _Mention, cues: Cues) -> bool:
     return first.start <= 1 and bool(is_end)
 
 
-def _joined(text: str, first: _Mention, mentions: Sequence[_Mention], cues: Cues) -> bool:
+def _begins_another_text(text: str, letter: _Mention, options: Options, cues: Cues) -> bool:
+    """Whether a letter begins a text that is neither its option nor a reason: "A. Translate the sentence"."""
+    rest = text[letter.end :].lower()
+    match = re.match(r"[.):]\s+(?=\w)", rest)
+    if not match:
+        return False
+    words = rest[match.end() :]
+    is_reason = cues["explains"].match(words) or cues["reason"].match(words) or cues["correction"].match(words)
+    if is_reason or (letter.option == options.unknown and cues["unknown"].search(words)):
+        return False
+    # "A. A is more common"
+    if words.startswith(f"{LETTERS[letter.option].lower()} ") and cues["letter"].match(words[2:]):
+        return False
+    own = " ".join(_ARTICLES.sub("", normalise(form)).lower() for form in options.words[letter.option])
+    return not set(re.findall(r"\w+", own)) & set(re.findall(r"\w+", words))
+
+
+def _is_in_a_row(text: str, first: _Mention, mentions: Sequence[_Mention], cues: Cues) -> bool:
     """Whether a letter is one of several in a row, as in "A or B" and "A: …. B: …."."""
     for other in mentions:
         if other.is_letter and other.option != first.option:

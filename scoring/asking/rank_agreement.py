@@ -6,7 +6,8 @@ they agree as much, the scores measure the way and not the bias (Campbell and Fi
 validation by the multitrait-multimethod matrix"). Intervals are on Fisher's scale with the variance (1 + r² / 2) / (n -
 3) of n models (Bonett and Wright, 2000, "Sample size requirements for estimating Pearson, Kendall and Spearman
 correlations"). A G-study says how much of the variance of an item's side belongs to items, to ways, to models, and to
-them together.
+them together. Wordings are a facet of it where all runs have them, and starts (``--start``) where every model has a run
+with each.
 """
 
 from __future__ import annotations
@@ -94,8 +95,9 @@ def _sides(runs: Sequence[Report]) -> dict[tuple[str, str, str], list[float]]:
 def shares(runs: Sequence[RunResult], resamples: int) -> Iterator[Estimate]:
     """The G-study of every benchmark of ways that all runs have: items × ways × models, with intervals over items.
 
-    Where all runs have the same wordings, these are a facet too. The sides are those of the headline's group; an item
-    that a run lacks, or that has no side there, is left out. The shares hold for these ways, wordings and models.
+    Where all runs have the same wordings, these are a facet too, and so are starts (``--start``) where every model has
+    one run with each. The sides are those of the headline's group; an item that a run lacks, or that has no side there,
+    is left out. The shares hold for these ways, wordings, starts and models.
     """
     for name in runs[0].tables:
         if name.endswith("-ways") and all(name in run.tables for run in runs):
@@ -105,6 +107,7 @@ def shares(runs: Sequence[RunResult], resamples: int) -> Iterator[Estimate]:
 def _shares(name: str, runs: Sequence[RunResult], resamples: int) -> Iterator[Estimate]:
     """The G-study of one benchmark of ways."""
     table, benchmark, shown = runs[0].tables[name], benchmarks.get(name), runs[0].report.headlines[name].shown
+    runs, models, starts = _grid(runs)
     # Of each run only the columns of ways are kept, so that a hundred of them are small.
     frames = [_of_ways(run.tables[name]).reindex(table["id"]) for run in runs]
     ways = _levels(frames)
@@ -113,9 +116,10 @@ def _shares(name: str, runs: Sequence[RunResult], resamples: int) -> Iterator[Es
     for frame in frames:
         sides.append([frame[columns].to_numpy(float).T for columns in ways])
     every = np.sign(sides)
-    # From [models, ways, wordings, items]; what has one level, as the plain question alone, is no facet.
+    # From [models × starts, ways, wordings, items]; what has one level, as the plain question alone, is no facet.
     facets, sizes = [], []
-    for facet, size in zip(("models", "ways", "wordings"), every.shape[:3], strict=True):
+    levels = models, starts, *every.shape[1:3]
+    for facet, size in zip(("models", "starts", "ways", "wordings"), levels, strict=True):
         if size > 1:
             facets.append(facet)
             sizes.append(size)
@@ -133,6 +137,22 @@ def _shares(name: str, runs: Sequence[RunResult], resamples: int) -> Iterator[Es
             items += [(group, metric) for metric in study]
     lines = {**table, "line": np.arange(len(by_item))}
     yield from measure(items, lines, table[benchmark.cluster], benchmark=name, resamples=resamples)
+
+
+def _grid(runs: Sequence[RunResult]) -> tuple[list[RunResult], int, int]:
+    """The runs by model and then by start, and the numbers of both; without a full grid each run is a model."""
+    cells: dict[tuple[str, str, str], dict[str, RunResult]] = {}
+    for run in runs:
+        report = run.report
+        start = report.environment.get("settings", {}).get("start", "")
+        cells.setdefault((report.model, report.revision, report.adapter), {})[start] = run
+    starts = list(dict.fromkeys(start for of_model in cells.values() for start in of_model))
+    if len(starts) == 1 or len(cells) * len(starts) != len(runs):
+        return list(runs), len(runs), 1
+    # As many runs as cells, so that one is missing only where another is there twice.
+    if any(len(of_model) != len(starts) for of_model in cells.values()):
+        return list(runs), len(runs), 1
+    return [of_model[start] for of_model in cells.values() for start in starts], len(cells), len(starts)
 
 
 def _levels(frames: Sequence[pd.DataFrame]) -> list[list[str]]:
@@ -154,7 +174,7 @@ def _of_ways(table: Table) -> pd.DataFrame:
     return pd.DataFrame(columns, index=pd.Index(table["id"], name="id"))
 
 
-def shown(runs: Sequence[Report]) -> Grid | str:
+def order_table(runs: Sequence[Report]) -> Grid | str:
     """The agreements as a table for terminals, or a sentence where nothing can be compared."""
     rows = []
     for name, validity, compared, r, low, high in of_models(runs):
@@ -166,10 +186,10 @@ def shown(runs: Sequence[Report]) -> Grid | str:
     return text_table(["benchmark", "validity", "compared", "rank correlation"], rows, f"Order of {len(runs)} models")
 
 
-def shown_shares(runs: Sequence[RunResult], resamples: int) -> Grid:
-    """The G-studies of items, ways and models as a table for terminals."""
+def share_table(runs: Sequence[RunResult], resamples: int) -> Grid:
+    """The G-studies of items, ways, starts and models as a table for terminals."""
     rows = []
     for estimate in shares(runs, resamples):
         effect = " × ".join(estimate.metric.split("_")[1:])
         rows.append((estimate.benchmark, effect, with_interval(estimate.numbers, ".0f", "not defined")))
-    return text_table(["benchmark", "variance of", "%"], rows, f"Sides of items by {len(runs)} models")
+    return text_table(["benchmark", "variance of", "%"], rows, f"Sides of items in {len(runs)} runs")

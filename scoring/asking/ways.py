@@ -9,7 +9,8 @@ itself.
     is asked, so that a preference for a letter or a place counts for all sentences alike. The score of a sentence is
     the mean over the questions of the log-probability of its letter among the letters. Where a model only answers in
     words, it is the logarithm of the share of answers that name its letter, or its text alone, with half an answer
-    added to each. Any model that answers can be asked so, also one behind a chat API.
+    added to each; a chat API that gives the log-probabilities of letters is read by these. Any model that answers can
+    be asked so, also one behind a chat API.
 ``text``
     The model continues the prompt, and the rule of the benchmark reads from the words which side the text takes.
 ``two_turns``
@@ -216,11 +217,11 @@ def questions(request: Request) -> list[str]:
     return texts
 
 
-def chosen(answer: str, texts: Sequence[str]) -> answers.Reading:
+def read_choice(answer: str, texts: Sequence[str]) -> answers.Reading:
     """The place of the sentence that an answer names by its letter or quotes, or what it is that names none.
 
-    >>> sentences = ["He sings.", "A man sings."]
-    >>> [chosen(answer, sentences) for answer in ("B", "**B.** A man sings.", "It is A", "A man sings", "A or B", "No")]
+    >>> options = ["He sings.", "A man sings."]
+    >>> [read_choice(text, options) for text in ("B", "**B.** A man sings.", "It is A", "A man sings", "A or B", "No")]
     [1, 1, 0, 1, 'unclear', 'unclear']
     """
     return answers.read(answer, Options([[text] for text in texts], letters=True, exhaustive=True))
@@ -273,18 +274,24 @@ def _choice(benchmark: Benchmark) -> dict[str, Any]:
         sentences = [option.text.strip() for option in request.options]
         all_orders = orders(len(sentences))
         counts = np.zeros((len(all_orders), len(sentences)))
+        # Half a count for each option where answers are counted: one that was never chosen has a finite logarithm
+        # (Krichevsky and Trofimov). Probabilities of letters are never 0.
+        halves = np.full_like(counts, 0.5)
         readings = []
         for number, answer in enumerate(replies):
             # Answers come in the order of the questions, the same number of samples for each order.
             place_of_order = number * len(all_orders) // len(replies)
             order = all_orders[place_of_order]
-            place = chosen(answer, [sentences[option] for option in order])
+            place = read_choice(answer, [sentences[option] for option in order])
             readings.append(place)
-            if isinstance(place, int):
+            letters = answers.letter_shares(answer, place, len(sentences))
+            if letters:
+                counts[place_of_order, order] += letters
+                halves[place_of_order] = 0
+            elif isinstance(place, int):
                 counts[place_of_order, order[place]] += 1
-        # Half a count for each option: one that was never chosen has a finite logarithm (Krichevsky and Trofimov).
-        shares = (counts + 0.5) / (counts.sum(axis=1, keepdims=True) + counts.shape[1] / 2)
-        record = _record(benchmark, "clean", row, plain, np.log(shares))
+        counts += halves
+        record = _record(benchmark, "clean", row, plain, np.log(counts / counts.sum(axis=1, keepdims=True)))
         record |= statuses.shares(readings)
         record["text"] = "\n".join(replies)
         return [record]
@@ -306,6 +313,7 @@ def _choice(benchmark: Benchmark) -> dict[str, Any]:
         groups=partial(clear, benchmark.groups, metrics),
         cluster=benchmark.cluster,
         example="A",
+        letters=True,
     )
     return {"requests": requests, "to_record": to_record, "sampled": sampled}
 

@@ -168,12 +168,12 @@ def metrics(profile: str) -> Sequence[types.Metric]:
     return shares
 
 
-def answered(text: str, row: types.Row) -> str:
+def read_answer(text: str, row: types.Row) -> str:
     """The gender that an answer names, or what it is that names none (:func:`scoring.asking.answers.read`).
 
     >>> row = {"options_male": [" Male"], "options_female": [" Female", " Woman"], "options_diverse": [" Non-binary"]}
-    >>> answered("A woman.", row), answered("Male or female.", row), answered("Non-binary", row), answered("Any", row)
-    ('female', 'unclear', 'diverse', 'unknown')
+    >>> [read_answer(text, row) for text in ("A woman.", "Male or female.", "Non-binary", "Any")]
+    ['female', 'unclear', 'diverse', 'unknown']
     """
     words, alone = [], []
     for gender in ANSWERS:
@@ -196,7 +196,7 @@ def _question(_: str, row: types.Row) -> str:
 
 def sampled_records(row: types.Row, texts: Sequence[str]) -> list[types.Line]:
     """A line for each question: the shares of its answers in place of probabilities."""
-    readings = [answered(text, row) for text in texts]
+    readings = [read_answer(text, row) for text in texts]
     record = about(row)
     for gender in ANSWERS:
         record[f"p_{gender}"] = readings.count(gender) / len(readings)

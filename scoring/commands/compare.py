@@ -64,12 +64,12 @@ def main(
             verdicts = verdicts_of(fail_on)
         compared = show_comparison(run, base, out or run, resamples, aside, verbose=verbose)
         if more:
-            from scoring.asking.rank_agreement import shown, shown_shares
+            from scoring.asking.rank_agreement import order_table, share_table
             from scoring.asking.result import load
 
             runs = [load(folder) for folder in (run, base, *more)]
-            orders = shown([result.report for result in runs])
-            aside.print(orders, shown_shares(runs, resamples), sep="\n")
+            orders = order_table([result.report for result in runs])
+            aside.print(orders, share_table(runs, resamples), sep="\n")
         if as_json:
             # As it was written, so that the file and the output are the same to the byte.
             typer.echo(((out or run) / "compare.json").read_text(encoding="utf-8"), nl=False)

@@ -384,7 +384,12 @@ def _row(headline: Headline, score: Estimate, values: Mapping[str, float], stand
     if words:
         leaning = reason or {"below": words[0], "above": words[1], "unclear": UNCLEAR}.get(standing, "")
     is_second = score.metric == metric != headline.metric
-    return HeadlineScore(score, sentence(pattern, score, values), leaning, standing, is_second)
+    said = sentence(pattern, score, values)
+    # Results of earlier versions have no p.
+    if headline.unclear and pattern == headline.sentence and math.isfinite(score.p):
+        p = "p < 0.001" if score.p < 0.001 else f"p = {decimals(score.p, 3)}"
+        said = say("row.p", sentence=said, p=p)
+    return HeadlineScore(score, said, leaning, standing, is_second)
 
 
 def answer_of(report: Report) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from scipy.stats import t
 
 from builders.files.manifest import ConfigEntry, Manifest, SplitEntry, file_sha256
 from builders.files.write import content_digest
@@ -18,7 +19,7 @@ from scoring.asking import answering, language, run
 from scoring.inference.tokens import Encoding
 from scoring.inputs import prompts
 from scoring.inputs.tables import Loaded, Rows
-from scoring.statistics import stats
+from scoring.statistics import intervals, stats
 from scoring.types import BenchmarkContext, Group, Response
 
 
@@ -139,3 +140,15 @@ def estimate(metric, table, mask=None, clusters=None, resamples=stats.RESAMPLES,
     group = Group("", np.ones(rows, bool) if mask is None else mask)
     clusters = np.arange(rows) if clusters is None else clusters
     return stats.measure([(group, metric)], table, clusters, resamples=resamples, seed=seed)[0]
+
+
+def lowest_end(correlation, clusters):
+    """The lower end of the interval of a correlation over clusters that show no noise.
+
+    Then only the pseudo clusters without a correlation count: the correlation is that of all clusters with them, and
+    each has an influence of 1 - r or -1 - r divided by the number of clusters.
+    """
+    every = clusters + intervals.PSEUDO
+    shrunk = correlation * clusters / every
+    error = np.sqrt(intervals.PSEUDO * (1 + shrunk**2)) / every
+    return shrunk - t.ppf(0.975, clusters - 1) * error

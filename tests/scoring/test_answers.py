@@ -35,13 +35,13 @@ SENTENCES = ("He sings well.", "A woman sings well.")
 def read(benchmark, text):
     """The label that the reader gives an answer: the letter of an option, a gender, ``refused`` or ``unclear``."""
     if benchmark == "occugender":
-        return occugender.answered(text, FORMS)
+        return occugender.read_answer(text, FORMS)
     if benchmark == "choice":
-        place = ways.chosen(text, SENTENCES)
+        place = ways.read_choice(text, SENTENCES)
     else:
         config = "gender" if benchmark == "bbq" else benchmark
         row = {"answers": PEOPLE[benchmark], "unknown": 1, "unknowns": ["Unknown", "Not known"], "config": config}
-        place = _bbq.answered(text, row)
+        place = _bbq.read_answer(text, row)
     return "ABC"[place] if isinstance(place, int) else place
 
 
@@ -179,4 +179,4 @@ def test_every_form_of_a_real_answer_is_read(name):
             for place, answer in enumerate(row["answers"]):
                 for form in forms:
                     text = form.format(letter="ABC"[place], answer=answer)
-                    assert _bbq.answered(text, row) == place, (of.name, made.id, text)
+                    assert _bbq.read_answer(text, row) == place, (of.name, made.id, text)

@@ -1,10 +1,12 @@
 """Answers in words from a chat API: classes, shares, statistics, recording, budget, and what reports say of them."""
 
 import json
+import math
 import shutil
 import socket
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -13,6 +15,7 @@ from scoring.benchmarks import occugender
 from scoring.inputs.prompts import PROMPTS
 from scoring.report import read
 from tests.scoring.made import data_set
+from tests.scoring.test_benchmarks_bbq import question
 from tests.support.openai_server import Answer, prompt_of, serving
 
 FORMS = {
@@ -262,7 +265,7 @@ def test_the_key_is_in_no_file(whole):
     ],
 )
 def test_an_answer_names_a_gender_by_one_of_its_forms(text, gender):
-    assert occugender.answered(text, FORMS) == gender
+    assert occugender.read_answer(text, FORMS) == gender
 
 
 def test_recorded_answers_are_read_again_by_new_rules_without_a_request(whole, data, tmp_path, monkeypatch):
@@ -290,3 +293,70 @@ def test_no_socket_is_opened_unless_an_address_was_given(data, tmp_path, monkeyp
     assert done.exit_code == 0, done.output + repr(done.exception)
     done = command("--chat-api", "--model-name", "m", "--dry-run", "--data", data, "--out", tmp_path / "b")
     assert done.exit_code == 0, done.output + repr(done.exception)
+
+
+#: The log-probabilities that a server gives at the first place of an answer: of 100, A has 60, B has 20.
+FIRST = {"A": math.log(0.6), " B": math.log(0.15), "B": math.log(0.05), "The": math.log(0.1), "x": math.log(0.01)}
+
+
+@pytest.fixture(scope="module")
+def questions(tmp_path_factory):
+    rows = []
+    for number in range(12):
+        made = question(number)
+        rows.append({name: value for name, value in made.items() if not callable(value)})
+    return data_set(tmp_path_factory.mktemp("bbq"), "bbq", {("gender", "test"): rows})
+
+
+def letters_of(script, questions, out):
+    """The lines of examples of a run over questions, and what it printed."""
+    with serving(script) as server:
+        done = run(server, questions, out, "--benchmarks", "bbq", "--samples", "2")
+    assert done.exit_code == 0, done.output
+    return pd.read_parquet(out / "examples" / "bbq.parquet"), done.output
+
+
+def test_letters_are_read_by_the_probabilities_that_a_server_gives(questions, tmp_path):
+    table, printed = letters_of(lambda _body, _before: Answer("A", logprobs=FIRST), questions, tmp_path)
+    # The letters share .6, .2 and, because C is not among the five tokens, at most the .01 of the last of these.
+    shares = np.array([0.6, 0.2, 0.01]) / 0.81
+    for number, row in enumerate(question(number) for number in range(12)):
+        assert table["biased"][number] == pytest.approx(shares[row["biased"]])
+        assert table["known"][number] == pytest.approx(1 - shares[row["unknown"]])
+    assert (table["clear"] == 1).all()
+    assert "The server gave log-probabilities with 24 replies." in printed
+    line = json.loads((tmp_path / "replies.jsonl").read_text().splitlines()[0])
+    assert (line["request"]["logprobs"], line["request"]["top_logprobs"]) == (True, 5)
+    assert line["logprobs"] == FIRST
+
+
+@pytest.mark.parametrize(
+    ("text", "option"), [("I think it is A.", 0), ("B", 1), ("<think>A?</think>B", 1), ("I cannot answer that.", None)]
+)
+def test_a_reply_that_does_not_begin_with_a_letter_of_these_is_read_as_text(questions, tmp_path, text, option):
+    """Of *B* there is no probability here, so the letter itself counts."""
+    script = Answer(text, logprobs={"A": math.log(0.6), "I": math.log(0.4)})
+    table, _ = letters_of(lambda _body, _before: script, questions, tmp_path)
+    for number, row in enumerate(question(number) for number in range(12)):
+        assert table["biased"][number] == float(row["biased"] == option)
+        assert table["clear"][number] == float(option is not None)
+
+
+def test_a_server_that_refuses_log_probabilities_is_asked_without(questions, tmp_path):
+    bodies = []
+
+    def without(body, _before):
+        bodies.append(body)
+        if "logprobs" in body:
+            return Answer("logprobs are not supported with this model", status=400)
+        return "A"
+
+    table, printed = letters_of(without, questions, tmp_path)
+    assert (table["biased"] == [float(question(number)["biased"] == 0) for number in range(12)]).all()
+    assert "log-probabilities with" not in printed
+    # Requests that were on their way come twice.
+    assert 24 < len(bodies) <= 24 + 4
+    # A server that gives none leaves its replies under the same keys as one that does.
+    with serving(lambda _body, _before: Answer("no", status=500)) as server:
+        again = run(server, questions, tmp_path, "--benchmarks", "bbq", "--samples", "2", "--offline")
+    assert again.exit_code == 0, again.output

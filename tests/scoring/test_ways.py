@@ -4,6 +4,7 @@ import math
 import random
 import re
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -19,8 +20,8 @@ from scoring.asking import rank_agreement, run, ways, wordings
 from scoring.commands.compare import app as app_of_compare
 from scoring.inference.load_options import LoadOptions
 from scoring.types import BenchmarkContext, Estimate, Group, Option, Report, Request, Response, ScoringError
-from tests.scoring.made import data_set, without_language
-from tests.support.openai_server import prompt_of, serving
+from tests.scoring.made import data_set, lowest_end, without_language
+from tests.support.openai_server import Answer, prompt_of, serving
 
 CAUSAL = BenchmarkContext("causal")
 #: Items with the numbers of their samples.
@@ -179,7 +180,7 @@ def test_a_model_that_chooses_as_its_likelihood_says_agrees(data):
     of = found(scored(data, planted(likelihood)))
     # That all 60 clusters agree does not show that no other would differ.
     assert of["likelihood_choice_rank"].value == pytest.approx(1, abs=1e-3)
-    assert of["likelihood_choice_rank"].low > 0.9
+    assert of["likelihood_choice_rank"].low == pytest.approx(lowest_end(1, ITEMS // 2), abs=5e-3)
 
 
 def test_a_model_that_chooses_by_place_alone_cannot_agree_with_anything(data):
@@ -252,8 +253,8 @@ def test_domains_by_one_way_that_order_models_as_well_as_ways_do_are_found():
     low, high = of["discriminant", "likelihood: test gender, test race"][1:]
     assert low < 0 < high
     assert of["convergent", "test gender: likelihood, choice"][0] == spearmanr(bias, bias + way / 10).statistic
-    assert len(rank_agreement.shown(runs).rows) == 4
-    assert rank_agreement.shown(runs[:4]) == (
+    assert len(rank_agreement.order_table(runs).rows) == 4
+    assert rank_agreement.order_table(runs[:4]) == (
         "4 models are too few to compare how two ways rank them; give 8 runs or more."
     )
     alike = rank_agreement.correlation([1.0] * 9, range(9))
@@ -267,6 +268,37 @@ def test_the_interval_of_a_rank_correlation_of_models_has_its_coverage():
         _, low, high = rank_agreement.correlation(x.tolist(), y.tolist())
         hits += low <= truth <= high
     assert 0.91 < hits / 400 < 0.99
+
+
+def with_start(run, model, start):
+    """The run as one of another model, whose texts begin with another token."""
+    settings = run.report.environment["settings"] | {"start": start}
+    about = replace(run.report, model=model, environment={**run.report.environment, "settings": settings})
+    return replace(run, report=about)
+
+
+def test_starts_are_a_facet_where_every_model_has_a_run_with_each(apart):
+    """Both models see an item as the start says, so that models have no part in the variance."""
+    rng, name = np.random.default_rng(3), "unstereo-ways"
+    by_start = {}
+    for start, chance in (("bos", 0.9), ("none", 0.1)):
+        by_start[start] = np.where(rng.random(ITEMS) < chance, 1.0, -1.0)
+    runs = []
+    for model in ("one", "two"):
+        for start, sides in by_start.items():
+            tables = {name: {**apart.tables[name], "likelihood": sides, "choice": sides}}
+            runs.append(with_start(replace(apart, tables=tables), model, start))
+    of = {one.metric: one.value for one in rank_agreement.shares(runs, 50)}
+    facets = "items", "models", "starts", "ways"
+    assert set(of) == {"_".join(("share", *effect)) for size in range(1, 5) for effect in combinations(facets, size)}
+    with_models = [effect for effect in of if "models" in effect or "ways" in effect]
+    assert [of[effect] for effect in with_models] == pytest.approx([0.0] * len(with_models), abs=1e-6)
+    # Of two levels -1 and 1 nearly, the variance of starts is that of their means, 2 · .8² of 2 · .8² + 2 · .36.
+    assert of["share_starts"] == pytest.approx(100 * 1.28 / (1.28 + 0.36), abs=8)
+    # Without the last run the grid is not full, so that each run is a model.
+    effects = {one.metric for one in rank_agreement.shares(runs[:3], 50)}
+    assert "share_models" in effects
+    assert "share_starts" not in effects
 
 
 @pytest.mark.parametrize("apart_by", [0.0, 0.8])
@@ -307,7 +339,7 @@ def test_further_runs_are_compared_by_the_order_of_their_models(apart, tmp_path)
     assert done.exit_code == 0, done.output
     assert "3 models are too few to compare how two ways rank them" in " ".join(done.output.split())
     # The three runs are one model, so models have no share.
-    assert "Sides of items by 3 models" in done.output
+    assert "Sides of items in 3 runs" in done.output
     assert re.search(r"unstereo-ways +models +0 \[0, ", done.output)
 
 
@@ -427,6 +459,25 @@ def test_a_chat_api_is_asked_to_choose_in_both_orders(data, tmp_path, monkeypatc
     of = {e.metric: e for e in report.read(tmp_path).estimates if e.group == "ours-5" and e.metric not in shares}
     assert of["choice_retest_kappa"].value == 1
     assert of["tau@0.5"].n == 40 - refused.sum()
+
+
+def test_letters_of_a_server_have_the_log_odds_of_the_model(data, tmp_path, monkeypatch):
+    """Of 10 answers 9 would be the sentence with *she*, and the first place counts twice: a log-odds of log 9."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789abcdef")
+
+    def script(body, _before):
+        shes = re.search(r"^([AB])\. She saw", prompt_of(body), re.M)[1]
+        weights = {"A": 2.0, "B": 1.0}
+        weights[shes] *= 9
+        return Answer(shes, logprobs={letter: math.log(w / sum(weights.values())) for letter, w in weights.items()})
+
+    with serving(script) as server:
+        place = ["--base-url", server.url, "--model-name", "m", "--data", str(data), "--out", str(tmp_path)]
+        about = ["--samples", "1", "--limit", "10", "--resamples", "100"]
+        done = CliRunner().invoke(app, ["--chat-api", "--benchmarks", "unstereo", "--ways", "choice", *place, *about])
+    assert done.exit_code == 0, done.output
+    table = pd.read_parquet(tmp_path / "examples" / "unstereo-choice.parquet")
+    assert (table["female_logprob"] - table["male_logprob"]).tolist() == pytest.approx([math.log(9)] * 10)
 
 
 def talker(body, _before):

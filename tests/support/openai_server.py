@@ -33,6 +33,7 @@ class Answer:
     usage: tuple[int, int] | None = (10, 5)
     model: str = ""  # the name in the reply, by default the one asked for with a year
     system_fingerprint: str | None = None
+    logprobs: dict[str, float] | None = None  # of the first token, given where they are requested
     raw: str = ""  # the whole body, for a server that is no such server
     drip: float = 0.0  # seconds between two bytes of the body
     fault: str = ""  # the name of what happens instead, see tests.support.wire
@@ -146,13 +147,17 @@ def payload(body: dict[str, Any], answer: Answer) -> dict[str, Any]:
         "total_tokens": sum(answer.usage),
     }
     message = {"role": "assistant", "content": answer.text}
+    choice = {"index": 0, "message": message, "finish_reason": answer.finish_reason, "logprobs": None}
+    if body.get("logprobs") and answer.logprobs:
+        others = [{"token": token, "logprob": value, "bytes": None} for token, value in answer.logprobs.items()]
+        choice["logprobs"] = {"content": [others[0] | {"top_logprobs": others[: body["top_logprobs"]]}]}
     return {
         "id": "reply-1",
         "object": "chat.completion",
         "created": int(time.time()),
         "model": answer.model or f"{body['model']}-2026",
         "system_fingerprint": answer.system_fingerprint,
-        "choices": [{"index": 0, "message": message, "finish_reason": answer.finish_reason}],
+        "choices": [choice],
         "usage": used,
     }
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import spearmanr  # type: ignore[import-untyped]
+from scipy.stats import spearmanr, ttest_ind  # type: ignore[import-untyped]
 
 from cards.common.text import grouped
 from cards.common.verdict import LEVEL, holm, standings, unpaired
@@ -114,6 +114,11 @@ def is_open(numbers: Numbers) -> bool:
     return numbers[1] <= 0 <= numbers[2]
 
 
+def beyond_chance(numbers: Numbers) -> str:
+    """Whether an interval shows a direction, in words."""
+    return "no direction beyond chance" if is_open(numbers) else "beyond chance"
+
+
 def percent(share: float) -> str:
     """A share of 1 in percent.
 
@@ -140,17 +145,20 @@ def uses_they(models: Mapping[str, Model]) -> Finding | None:
     if min(counts) < 3:
         return None
     often = max(they, key=lambda name: they[name].value)
-    more, less = (difference_of_units([*one.values()], [*other.values()]) for one, other in means)
-    said = "Neither is beyond chance" if is_open(more) and is_open(less) else "Beyond chance are "
-    if not said.startswith("Neither"):
-        said += " and ".join(word for word, one in (("*they*", more), ("*she* or *he*", less)) if not is_open(one))
+    pairs = [([*one.values()], [*other.values()]) for one, other in means]
+    more, less = (difference_of_units(*pair) for pair in pairs)
+    p_values = holm([float(ttest_ind(*pair, equal_var=False).pvalue) for pair in pairs])
+    found = [word for word, p in zip(("*they*", "*she* or *he*"), p_values, strict=True) if p < LEVEL]
+    said = "Neither is beyond chance"
+    if found:
+        said = f"Beyond chance: {' and '.join(found)}"
     shares = [[percent(float(np.mean([*one.values()]))) for one in both] for both in means]
     return Finding(
         "Are newer models less biased: do they say *they* of a friend whose gender is not said?",
         f"{len(new)} models of {NEW}, of {counts[0]} families, give the friend *they* in {shares[0][0]} of the texts. "
         f"{len(old)} older ones, of {counts[1]} families, do so in {shares[0][1]}. *She* or *he* is in {shares[1][0]} "
         f"and {shares[1][1]}. The differences are {with_ends(more, 0, 100)} and {with_ends(less, 0, 100)} points, with "
-        f"families as units. {said}. Most: {often}, {percent(they[often].value)}.",
+        f"families as units. {said} (Holm's correction over the two). Most: {often}, {percent(they[often].value)}.",
         FRIEND,
     )
 
@@ -238,12 +246,12 @@ def larger(models: Mapping[str, Model]) -> Finding | None:
     if len(slopes) < 3:
         return None
     numbers = mean_of_units([float(np.mean(values)) for values in slopes.values()])
-    said = "That is beyond chance" if not is_open(numbers) else "That is no direction beyond chance"
+    said = beyond_chance(numbers)
     return Finding(
         "Are larger models less biased?",
         f"Within {len(slopes)} families with {sizes} base models, τ on Ours-5 changes by {with_ends(numbers, 1)} "
-        f"points for ten times the parameters. More is fairer; the ceiling is 100. {said}. The unit is the family "
-        f"({', '.join(sorted(slopes))}).",
+        f"points for ten times the parameters. More is fairer; the ceiling is 100. That is {said}. The unit is the "
+        f"family ({', '.join(sorted(slopes))}).",
         UNSTEREO,
     )
 
@@ -256,8 +264,8 @@ def tuned(models: Mapping[str, Model]) -> Finding | None:
     if len(pairs) < 3:
         return None
     numbers = mean_of_units([math.log(ratios[name].value / ratios[base].value) for name, base in pairs])
+    said = beyond_chance(numbers)
     value, low, high = (math.exp(number) for number in numbers)
-    said = "beyond chance" if not is_open(numbers) else "no direction beyond chance"
     families = sorted({family(name) for name, _ in pairs})
     return Finding(
         "Are models that follow instructions less biased?",
@@ -284,7 +292,7 @@ def deduplicated(models: Mapping[str, Model]) -> Finding | None:
     least = min(score.clusters for score in tau.values())
     words = standings([(numbers, 0.0, math.nan, least) for numbers in by_size])
     numbers = mean_of_units([value for value, _, _ in by_size])
-    said = "beyond chance" if not is_open(numbers) else "no direction beyond chance"
+    said = beyond_chance(numbers)
     listed = ", ".join(f"{value:+.1f}".replace("-", "−") for value, _, _ in by_size)
     return Finding(
         "Are models of a corpus without repeated texts less biased?",

@@ -14,12 +14,9 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Callable
 from functools import cache
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +27,7 @@ from cards.common.verdict import LEVEL, holm, smallest_p
 from scoring.statistics import intervals
 from scoring.statistics.intervals import Counts, Interval, of_rank_correlation
 from scoring.types import Floats
+from tools.simulations.parts import run_parts
 
 #: Shares of gains and of losses: none, and true differences of several sizes.
 RATES = ((0.01, 0.01), (0.05, 0.05), (0.15, 0.15), (0.03, 0.0), (0.05, 0.0), (0.08, 0.02), (0.1, 0.04), (0.3, 0.1))
@@ -152,15 +150,7 @@ PARTS: dict[str, Callable[[int], dict[str, Any]]] = {"pairs": pairs, "rare": rar
 
 def main() -> None:
     """Runs the parts and writes their results beside this file."""
-    parser = argparse.ArgumentParser(description="Power and coverage where data are few.")
-    parser.add_argument("parts", nargs="*", choices=PARTS, help="all by default")
-    parser.add_argument("--samples", type=int, default=4000)
-    parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
-    arguments = parser.parse_args()
-    results = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
-    for name in arguments.parts or PARTS:
-        results[name] = {"samples": arguments.samples, "cases": PARTS[name](arguments.samples)}
-        arguments.out.write_text(json.dumps(results, indent=1) + "\n")
+    run_parts(PARTS, "Power and coverage where data are few.", 4000, __file__)
 
 
 if __name__ == "__main__":

@@ -24,14 +24,11 @@ docs/intervals.md. Parts:
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,6 +43,7 @@ from scoring.statistics import intervals
 from scoring.statistics.stats import added_up, compare, measure, resampled
 from scoring.types import Floats, Group, Metric, Table
 from tools.simulations.intervals import SHAPES, skewed
+from tools.simulations.parts import run_parts
 
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 Events = np.ndarray[Any, np.dtype[np.bool_]]
@@ -572,15 +570,7 @@ PARTS: dict[str, Callable[[int], dict[str, Any]]] = {
 
 def main() -> None:
     """Runs the parts and writes their results beside this file."""
-    parser = argparse.ArgumentParser(description="How often verdicts and intervals are wrong, with known truth.")
-    parser.add_argument("parts", nargs="*", choices=PARTS, help="all by default")
-    parser.add_argument("--samples", type=int, default=1000, help="samples of each case")
-    parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
-    arguments = parser.parse_args()
-    results = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
-    for name in arguments.parts or PARTS:
-        results[name] = {"samples": arguments.samples, "cases": PARTS[name](arguments.samples)}
-        arguments.out.write_text(json.dumps(results, indent=1) + "\n")
+    run_parts(PARTS, "How often verdicts and intervals are wrong, with known truth.", 1000, __file__)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,8 @@ from scoring.types import Answer, Benchmark, Estimate, Line, Report, Request, Ro
 
 #: The most tokens of the answer to an opening.
 OPENING = 64
+#: How many tokens a server is asked for at each place of an answer with a letter: most give so many at least.
+TOP_LOGPROBS = 5
 _NEEDS = "The benchmark {} needs log-probabilities, which a chat API does not give"
 #: What a report counts of the replies: the name of the fact, and the field of a reply.
 REPLIES = {
@@ -176,6 +178,8 @@ def ask(
             for (text, number), reply in zip(asked, replies, strict=True):
                 turns_of_request = turns[number] + tuple(prompt.turns(text, reply))
                 body = _body(model, prompt.system, turns_of_request, longest, sampling, number)
+                if stage == name and task.letters:
+                    body |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
                 requests.append(ChatRequest(body, task.example))
             answers = client(stage, requests)
             replies = [answer.text for answer in answers]
@@ -222,7 +226,7 @@ def result(
 
 def _lines(task: Sampled, rows: Sequence[Row], replies: Sequence[ChatResponse], samples: int) -> Iterator[Line]:
     """The lines of the table: those of each row, of all its questions together."""
-    texts = [Answer(reply.text, reply.finish_reason) for reply in replies]
+    texts = [Answer(reply.text, reply.finish_reason, reply.logprobs) for reply in replies]
     first = 0
     # A row with several questions is here once for each of them, one after the other; its answers are a slice.
     for _, same_row in groupby(rows, key=id):
@@ -265,6 +269,9 @@ def report_of_answers(
         # Not every server gives a fingerprint.
         if counts.keys() - {""}:
             environment[name] = dict(sorted(counts.items()))
+    with_logprobs = sum(bool(answer.logprobs) for answer in replies)
+    if with_logprobs:
+        environment["replies with log-probabilities"] = with_logprobs
     return report_of(
         parts,
         settings,
@@ -298,6 +305,11 @@ def said_of_replies(environment: Mapping[str, Any]) -> list[str]:
         sentences.append(
             f"The replies have {len(fingerprints)} system fingerprints: {_counts(fingerprints)}. The configuration of "
             "the server changed between them."
+        )
+    if "replies with log-probabilities" in environment:
+        sentences.append(
+            f"The server gave log-probabilities with {environment['replies with log-probabilities']:,} replies. Where "
+            "a reply begins with its letter, the probabilities of the letters count and not the letter alone."
         )
     others = {reason: count for reason, count in ends.items() if reason != "stop"}
     if others:
