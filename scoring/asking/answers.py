@@ -156,9 +156,15 @@ def read(answer: str, options: Options) -> Reading:
         whole = re.match(r".*[.!?\n](?=\s|$)", text, re.S)
         reading: Reading = UNCLEAR
         if whole:
+            # A letter at the end may begin the text of its option: "It depends.\n\nA."
+            whole = re.match(r".*?(?=(?:(?<=[.!?:])\s|\n)\W*[A-Ca-c][.):]*\s*$)|.*", whole[0], re.S)
+            assert whole
             reading = _read_text(whole[0], options)
             # "A. Translate: …" is a whole sentence only in its letter.
             if reading != UNCLEAR and _decide(text, options) == UNCLEAR and len(whole[0].strip()) <= len("(A)."):
+                reading = UNCLEAR
+            # The cut-off line may be the next of a list.
+            if _is_list(text, options) and not _explicit(whole[0], options, _cues(options.language)):
                 reading = UNCLEAR
         if reading == UNCLEAR:
             return CUT
@@ -234,6 +240,8 @@ def _read_text(text: str, options: Options) -> Reading:
         reading = _decide(value, options)
         if reading != UNCLEAR or _mentions(normalise(value), options, cues):
             return reading
+    if _is_list(text, options):
+        return UNCLEAR
     return _decide(text, options)
 
 
@@ -254,14 +262,23 @@ def _without_list(text: str) -> str:
     return "\n".join(kept)
 
 
+def _is_list(text: str, options: Options) -> bool:
+    """Whether lines of a text begin with several letters, as in a list or a half of one."""
+    return options.letters and len(set(re.findall(r"^\W*([ABC])[.):]\s", text, re.M))) > 1
+
+
 def _has_other_letters(text: str, options: Options) -> bool:
-    """Whether a line gives a letter the text of another option, so that letters are not those of the question."""
-    forms = [{normalise(word).rstrip(".").lower() for word in words} for words in options.words]
+    """Whether a line gives a letter the texts of other options, so that letters are not those of the question."""
     for match in re.finditer(r"^\W*([ABC])[.):]\s+(.+?)\W*$", text, re.M):
         place = LETTERS.index(match[1])
-        words = normalise(match[2]).lower()
-        others = set().union(*forms[:place], *forms[place + 1 :])
-        if words in others and (place >= len(forms) or words not in forms[place]):
+        line = normalise(match[2]).lower()
+        named = []
+        for option, forms in enumerate(options.words):
+            texts = [normalise(form).rstrip(".").lower() for form in forms]
+            # The line begins with an option: "A. Patricia and Brian".
+            if any(re.match(rf"{re.escape(text)}(?:\W*$| (?:and|y|en|ve) |, )", line) for text in texts):
+                named.append(option)
+        if named and place not in named:
             return True
     return False
 
@@ -634,14 +651,21 @@ def _begins_another_text(text: str, letter: _Mention, options: Options, cues: Cu
     if not match:
         return False
     words = rest[match.end() :]
-    is_reason = cues["explains"].match(words) or cues["reason"].match(words) or cues["correction"].match(words)
+    # "A:" is short for "answer" too, so that its option has to follow.
+    is_marker = match[0].startswith(":") and letter.option == 0
+    is_reason = cues["reason"].match(words) or cues["correction"].match(words)
+    if not is_marker:
+        is_reason = is_reason or cues["explains"].match(words)
     if is_reason or (letter.option == options.unknown and cues["unknown"].search(words)):
         return False
     # "A. A is more common"
     if words.startswith(f"{LETTERS[letter.option].lower()} ") and cues["letter"].match(words[2:]):
         return False
     own = " ".join(_ARTICLES.sub("", normalise(form)).lower() for form in options.words[letter.option])
-    return not set(re.findall(r"\w+", own)) & set(re.findall(r"\w+", words))
+    following = re.findall(r"\w+", words)
+    if is_marker:
+        following = following[:4]
+    return not set(re.findall(r"\w+", own)) & set(following)
 
 
 def _is_in_a_row(text: str, first: _Mention, mentions: Sequence[_Mention], cues: Cues) -> bool:
