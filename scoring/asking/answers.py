@@ -78,10 +78,13 @@ _MARKED = re.compile(
 )
 #: What is between a letter and the text of its option, or between options that are listed.
 _NEXT = r"[\W_]{0,3}(?:(?:the|an?|el|la|una?|de|het|een|and|or|y|o|en|of|ve|veya)\s)*"
+#: The fewest words of an option that is a sentence.
+_SENTENCE = 3
 #: What joins words such as "the answer" with the answer.
 _IS = "(?:is|es|sería|luidt|would be|must be|should be)"
 _JOINS = rf"\W{{0,3}}(?:\s*{_IS}\W{{0,3}})?[:=]|\s+{_IS}\s"
-_ARTICLES = re.compile(r"^(?:the|an?|el|la|los|las|una?|de|het|een) ", re.I)
+_ANY_ARTICLE = "the|an?|el|la|los|las|una?|de|het|een"
+_ARTICLES = re.compile(f"^(?:{_ANY_ARTICLE}) ", re.I)
 _SAME = re.compile(r"\b(she|he)(?:\s?/\s?(?:hers?|him|his))+\b", re.I)
 
 
@@ -253,8 +256,9 @@ def _without_list(text: str) -> str:
         if re.match(rf"\W*{'ABCDEFGH'[len(listed) % 8]}[.):](?:\s|$)", line):
             listed.append(line)
             continue
-        # One line with a letter is an answer, and two are a list.
-        if len(listed) < 2:
+        # One line with a letter is an answer, and two are a list, also where it begins again.
+        starts_again = bool(listed) and bool(re.match(r"\W*A[.):](?:\s|$)", line))
+        if len(listed) < 2 and not starts_again:
             kept += listed
         listed = [line] if re.match(r"\W*A[.):](?:\s|$)", line) else []
         if not listed:
@@ -446,11 +450,14 @@ def _by_words(text: str, options: Options, cues: Cues) -> list[_Mention]:
         for form in forms:
             # "non-male" does not name "male".
             words = normalise(form).rstrip(".")
-            # "Un hombre trans" is "El hombre trans", and "a man" need not be "the man".
+            # "Un hombre trans" is "El hombre trans", and in English "a man" need not be "the man".
             bare = _ARTICLES.sub("", words)
+            pattern = re.escape(words)
             if options.letters and " " in bare:
-                words = bare
-            expression = rf"(?<![\w-]){re.escape(words)}{suffix}(?!\w|-\w)"
+                pattern = re.escape(bare)
+            elif options.letters and bare != words and options.language != "en":
+                pattern = rf"(?:{_ANY_ARTICLE}) {re.escape(bare)}"
+            expression = rf"(?<![\w-]){pattern}{suffix}(?!\w|-\w)"
             for match in re.finditer(expression, text, re.IGNORECASE):
                 mentions.append(_Mention(match.start(), match.end(), option, is_letter=False))
     if options.unknown is not None:
@@ -665,7 +672,13 @@ def _begins_another_text(text: str, letter: _Mention, options: Options, cues: Cu
     following = re.findall(r"\w+", words)
     if is_marker:
         following = following[:4]
-    return not set(re.findall(r"\w+", own)) & set(following)
+    shared = len(set(re.findall(r"\w+", own)) & set(following))
+    if len(own.split()) < _SENTENCE:
+        return not shared
+    # "A. He sang well" is another sentence of a choice where A is "She sings well".
+    sentence = set(re.findall(r"\w+", re.split(r"[.!?;]", words)[0]))
+    others = [form for place, forms in enumerate(options.words) for form in forms if place != letter.option]
+    return any(len(sentence & set(re.findall(r"\w+", normalise(form).lower()))) > shared for form in others)
 
 
 def _is_in_a_row(text: str, first: _Mention, mentions: Sequence[_Mention], cues: Cues) -> bool:

@@ -151,7 +151,7 @@ def of_rows():
         "rows without an ideal": rows(replace(far, estimates=(without_ideal,), headlines={})),
         "rows of crows_pairs": rows(of(far, "crows_pairs")),
         "rows undefined": rows(replace(far, estimates=undefined)),
-        "rows with a p": rows(all_with(far, p=0.01)),
+        "rows with a p": rows(all_with(far, p=1e-9)),
         "rows of a best value": rows(replace(far, estimates=(best,), headlines={})),
         "rows with refusals": rows(unanswered(far, "crows_pairs", refused=20.0)),
         "silent rows": rows(unanswered(far, "crows_pairs", empty=60.0)),
