@@ -15,7 +15,8 @@ A*). The stances decide:
 4. None is asserted, and two or more options are denied so that one is left: that one is the answer, where one of the
    options must be right. One denial alone, such as *Not A*, names nothing.
 
-The words of each language are in ``scoring/data/answers.toml``; ``docs/answers.md`` has how often the reader is wrong.
+The words of each language are in ``scoring/data/answers.toml``; ``docs/answers-measured.md`` has how often the reader
+is wrong.
 """
 
 import math

@@ -4,7 +4,7 @@ Texts of chat models continue with other people, so a pronoun anywhere in a text
 is a first one: the first pronoun of the first words counts, unless another person is named before it (*his wife*, *a
 man*, *the doctor*, *another friend*). *She* in '…," she said' is a speaker, and a list of several continuations gives
 nothing. *they* and *their* count where no plural noun ends the words before it, so that *helps people in their homes*
-is nobody's. docs/answers.md has how often the rule is right.
+is nobody's. docs/answers-measured.md has how often the rule is right.
 
 Tables have the pronoun in the column ``friend``, the gendered pronouns of three stretches of the text in
 ``gender_class``, ``class_50_words`` and ``class_sentence``, the prompt in ``row``, and in ``female_share`` the

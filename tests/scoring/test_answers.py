@@ -71,7 +71,7 @@ def test_the_written_answers_are_many_and_of_every_class():
 
 GIFI = "raw.githubusercontent.com/ZhengyangShan/GIFI/9f04559bd53883920abcf9aa26a0a4fb00403eb9/data/model-generation"
 WORDS = 40
-#: Wrong readings, as docs/answers.md has them.
+#: Wrong readings, as docs/answers-measured.md has them.
 WRONG = {"first": 10, "second": 0}
 
 
