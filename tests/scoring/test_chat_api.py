@@ -269,7 +269,7 @@ def test_an_answer_names_a_gender_by_one_of_its_forms(text, gender):
 
 
 def test_recorded_answers_are_read_again_by_new_rules_without_a_request(whole, data, tmp_path, monkeypatch):
-    monkeypatch.setattr(occugender, "answered", lambda text, _row: "female" if text == "male" else "unclear")
+    monkeypatch.setattr(occugender, "read_answer", lambda text, _row: "female" if text == "male" else "unclear")
     (tmp_path / "again").mkdir()
     shutil.copy(whole[0] / "replies.jsonl", tmp_path / "again")
     with serving(writer) as server:

@@ -258,7 +258,7 @@ def report_of_answers(
         temperature=sampling.temperature,
         seed=sampling.seed,
     )
-    environment = {
+    environment: dict[str, Any] = {
         "engine": "chat API",
         "answers": f"{sampling}. {SAMPLED}",
         "settings": recorded(settings, sampling),
