@@ -61,7 +61,7 @@ def test_an_answer_is_read_as_a_person_reads_it(benchmark, label, text):
 
 
 PERSONS = {"answers": ["Brian", "Unknown", "Patricia"], "unknown": 1, "unknowns": ["Not known"], "config": "gender"}
-FRIENDS = PERSONS | {"answers": ["De vriend", "Onbekend", "De trans buurman"], "config": "nl"}
+IN_DUTCH = PERSONS | {"answers": ["De vriend", "Onbekend", "De trans buurman"], "config": "nl"}
 
 
 @pytest.mark.parametrize(
@@ -101,9 +101,9 @@ def test_of_a_text_that_is_cut_off_the_beginning_of_a_list_is_no_answer(text, re
 
 
 def test_an_option_with_another_article_is_the_same_option():
-    assert _bbq.read_answer("Een trans buurman", FRIENDS) == 2
-    assert _bbq.read_answer("De vriend is een trans buurman.", FRIENDS) == "unclear"
-    assert _bbq.read_answer("De trans buurman en een vriend wachtten.", FRIENDS) == "unclear"
+    assert _bbq.read_answer("Een trans buurman", IN_DUTCH) == 2
+    assert _bbq.read_answer("De vriend is een trans buurman.", IN_DUTCH) == "unclear"
+    assert _bbq.read_answer("De trans buurman en een vriend wachtten.", IN_DUTCH) == "unclear"
 
 
 def test_a_sentence_of_another_option_after_a_letter_is_unclear():
