@@ -17,6 +17,7 @@ from builders.sources.fetch import Fetcher, default_cache, default_mirror
 from cards.common.options import ended, single, start
 from cards.common.progress import Progress
 from cards.common.terminal import text_table
+from cards.common.text import split_list
 
 #: In the reason of a config that was left out because a Python package is missing.
 PACKAGE = "the package"
@@ -89,7 +90,7 @@ def main(
     with ended(errors, BuildError, interrupted="each data set is as it was, or complete and new"):
         for path in include or ():
             datasets.include(path)
-        names = names or list(datasets.names())
+        names = split_list(",".join(names or [])) or list(datasets.names())
         for name in names:
             datasets.get(name)
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

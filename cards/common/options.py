@@ -36,6 +36,8 @@ _REFUSAL = (
     "and delete this one from the history of the shell."
 )
 
+#: The form of a list in a help, by which an option that takes one is known.
+LIST = "A,B"
 #: What torch says where the memory of the processor or of a GPU is used up.
 _NO_MEMORY = re.compile(r"(can't|cannot|could not|unable to) allocate|out of memory|not enough memory", re.IGNORECASE)
 _TOO_LITTLE = (
@@ -168,9 +170,9 @@ class HelpCommand(TyperCommand):
     """A command whose help has one line an option where it fits: the common options first, the others by groups."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Reads the arguments; an error about a choice says the nearest one."""
+        """Reads the arguments, lists in any form; an error about a choice says the nearest one."""
         try:
-            return super().parse_args(ctx, args)
+            return super().parse_args(ctx, with_joined_lists(args, ctx, self.get_params(ctx)))
         except typer.BadParameter as error:
             error.message = error.message.replace("Value error, ", "")
             # The library names all choices, of which the nearest one is most likely meant.
@@ -197,6 +199,41 @@ class HelpCommand(TyperCommand):
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records, col_max=34)
+
+
+def with_joined_lists(args: Sequence[str], ctx: Any, parameters: Sequence[Any]) -> list[str]:
+    """The arguments, where each option that takes a list with commas (``metavar="A,B"``) is there once.
+
+    It may be repeated, and known names may follow it with spaces between them: ``--benchmarks a b --benchmarks c``.
+    """
+    options = {name: option for option in parameters if option.metavar == LIST for name in option.opts}
+    values: dict[str, list[str]] = {}
+    others = []
+    rest = list(args)
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        if word == "--" or name not in options or not (equals or rest):
+            others.append(word)
+            # What follows the two dashes are words, whatever they look like.
+            if word == "--":
+                others += rest
+                break
+            continue
+        of_option = values.setdefault(options[name].name, [])
+        of_option.append(value if equals else rest.pop(0))
+        while rest and _completes(options[name], ctx, rest[0]):
+            of_option.append(rest.pop(0))
+    joined = []
+    for option in options.values():
+        if option.name in values:
+            joined += [option.opts[0], ",".join(values[option.name])]
+    return joined + others
+
+
+def _completes(option: Any, ctx: Any, word: str) -> bool:
+    """Whether a word is one of the names that the shell would complete after an option."""
+    return not word.startswith("-") and word in [item.value for item in option.shell_complete(ctx, word)]
 
 
 def _brief(names: str, text: str) -> tuple[str, str]:

@@ -64,12 +64,12 @@ def printable(text: str) -> str:
 
 
 def split_list(text: str) -> list[str]:
-    """The names in a text with commas.
+    """The names in a text with commas or spaces between them.
 
-    >>> split_list("a, b,")
-    ['a', 'b']
+    >>> split_list("a, b,"), split_list("a b")
+    (['a', 'b'], ['a', 'b'])
     """
-    return [name for part in text.split(",") if (name := part.strip())]
+    return text.replace(",", " ").split()
 
 
 def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:

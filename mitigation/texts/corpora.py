@@ -12,7 +12,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from builders.files.manifest import file_sha256
-from cards.common.text import split_list
 from mitigation.errors import MitigationError
 from pmi.counting.corpus import CorpusError, Shard, shards
 from pmi.counting.reading import RECORD_END, read
@@ -36,9 +35,14 @@ def files(corpus: str, own: Path = SENTENCES) -> list[Shard]:
         If one cannot be found, or its name does not say how it is read.
     """
     try:
-        return shards(split_list(corpus) or [own])
+        return shards(_names(corpus) or [own])
     except CorpusError as error:
         raise MitigationError(str(error).replace(", or give the format", "")) from None
+
+
+def _names(corpus: str) -> list[str]:
+    """The files of a corpus, with commas between them; a name may have spaces in it."""
+    return [name.strip() for name in corpus.split(",") if name.strip()]
 
 
 def fingerprints(corpus: str, own: Path = SENTENCES) -> dict[str, str]:
@@ -48,7 +52,7 @@ def fingerprints(corpus: str, own: Path = SENTENCES) -> dict[str, str]:
     """
     fingerprints: dict[str, str] = {}
     for shard in files(corpus, own):
-        name = f"{CORPUS if split_list(corpus) else OWN}{PurePosixPath(shard.address).name}"
+        name = f"{CORPUS if _names(corpus) else OWN}{PurePosixPath(shard.address).name}"
         before = fingerprints.get(name, "")  # two folders may have files of the same name
         remote = "://" in shard.address
         digest = shard.digest() if remote else _digest_of(shard.address, shard.size, shard.version)

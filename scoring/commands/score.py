@@ -137,7 +137,6 @@ def _score_all(
     if not models:
         raise ScoringError("--revisions needs a model; name one.")
     call = Call.of(models[0], values)
-    benchmarks.include(*call.settings.include)
     root = call.settings.out or Path("runs")
     every = calls(call, models, revisions, root)
     failed = []
@@ -153,9 +152,9 @@ def _score_all(
     if len(failed) < len(every):
         show(console, [f"Next: probes leaderboard {root}/*/ --out leaderboard.html"])
     if failed:
-        listed = " ".join(f"{outcome.name} (exit status {outcome.status}): {outcome.sentence}" for outcome in failed)
-        # Only now, so that the others are scored and listed first.
-        raise SomeFailed(f"{len(failed)} of {len(every)} models could not be scored. {listed}")
+        # Only now, so that the others are scored and listed first; the reasons stand there.
+        listed = ", ".join(f"{outcome.name} (exit status {outcome.status})" for outcome in failed)
+        raise SomeFailed(f"{len(failed)} of {len(every)} models could not be scored: {listed}.")
 
 
 def main(

@@ -90,7 +90,8 @@ def fetched(model: str, revision: str | None, only: list[str] | None, names: Ite
             at_revision = f" at revision {revision!r}"
         raise ScoringError(
             f"{model!r}{did_you_mean(model, names)} is neither a folder nor a model that the Hub gives"
-            f"{at_revision} ({first_sentence(error)}); check its name, the network and, for a gated model, the login."
+            f"{at_revision} ({first_sentence(error)}); check its name, the network and, for a gated model, the login. "
+            "A model behind an API is asked with --chat-api."
         ) from None
 
 

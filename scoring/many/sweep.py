@@ -32,7 +32,7 @@ from cards.common.memory import give_back
 from cards.common.text import CardError, slug
 from scoring.asking.result import RunResult, load
 from scoring.asking.run import Shared
-from scoring.inference.engines import Call, check_folder, chosen, installed, read
+from scoring.inference.engines import Call, check_folder, chosen, installed, read, refuse_wrong_name
 from scoring.inference.parallel import ALONE
 from scoring.options import recorded
 from scoring.types import ScoringError
@@ -133,6 +133,7 @@ def calls(call: Call, models: Sequence[str], revisions: Sequence[str], root: Pat
             base, _, named_revision = model.rpartition("@")
         if named_revision and (revisions or call.loading.revision):
             raise ScoringError(f"{model} has a revision, and --revision or --revisions gives another; leave one out.")
+        refuse_wrong_name(base)
         for revision in revisions or [named_revision or call.loading.revision or ""]:
             name = base
             if revision:

@@ -14,6 +14,7 @@ from typing import Any
 
 from cards.common.numbers import interval
 from cards.common.sentences import say
+from cards.common.text import did_you_mean
 from scoring import benchmarks
 from scoring.report.headlines import Comparison, headline_changes, headline_scores
 from scoring.report.numbers import metric_range
@@ -92,7 +93,24 @@ def parsed(text: str, *, only_known: bool = True) -> Condition:
         raise ScoringError(
             f"--fail-if {text!r} names no benchmark; the benchmarks are {', '.join(benchmarks.names())}."
         )
+    # An included file may add metrics to a benchmark, and is read later.
+    if only_known:
+        _refuse_unknown_metric(text, benchmark, metric)
     return Condition(text, benchmark, group, metric, end, match[2], float(match[3]))
+
+
+def _refuse_unknown_metric(text: str, name: str, metric: str) -> None:
+    """Refuses a metric that a benchmark has in no profile, before anything is scored."""
+    benchmark = benchmarks.get(name)
+    names = [known.name for profile in ("clean", "paper") for known in benchmark.metrics(profile)]
+    if benchmark.sampled:
+        names += [known.name for profile in ("clean", "paper") for known in benchmark.sampled.metrics(profile)]
+    # The end of a name is enough, such as "gap" for "gender_gap".
+    if not any(known == metric or known.endswith(f"_{metric}") for known in names):
+        listed = ", ".join(dict.fromkeys(names))
+        raise ScoringError(
+            f"--fail-if {text!r} names no metric of {name}{did_you_mean(metric, names)}; it has {listed}."
+        )
 
 
 def holding(conditions: Iterable[Condition], report: Report) -> list[str]:

@@ -42,7 +42,9 @@ def test_a_score_that_is_not_defined_fails():
 
 
 @pytest.mark.parametrize(
-    "text", ["occugender.gap", "gap > 20", "occugender.gap = 20", "nonsense.gap > 1", "a.b.c.d > 1", "occugender. > 1"]
+    "text",
+    ["occugender.gap", "gap > 20", "occugender.gap = 20", "nonsense.gap > 1", "a.b.c.d > 1", "occugender. > 1"]
+    + ["occugender.nothing > 1", "neutral.pairs > 1"],
 )
 def test_a_wrong_condition_is_refused_before_anything_runs(text, tmp_path):
     done = CliRunner().invoke(score.app, ["no-such-model", "--out", str(tmp_path / "run"), "--fail-if", text])
@@ -51,10 +53,9 @@ def test_a_wrong_condition_is_refused_before_anything_runs(text, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("text", ["occugender.nothing > 1", "occugender.nowhere.gender_gap > 1", "neutral.pairs > 1"])
-def test_a_score_that_the_run_lacks_is_named(text):
+def test_a_score_that_the_run_lacks_is_named():
     with pytest.raises(ScoringError, match="no single score"):
-        holding([parsed(text)], RUN)
+        holding([parsed("occugender.nowhere.gender_gap > 1")], RUN)
 
 
 def certain(before, after):

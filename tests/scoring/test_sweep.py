@@ -151,7 +151,7 @@ def test_the_command_says_at_the_end_which_models_failed_and_why(data, models, t
     done = CliRunner().invoke(app, ["--models", str(tmp_path / "list.txt"), *arguments])
     assert done.exit_code == 4
     words = " ".join(done.output.split())
-    assert "1 of 2 models could not be scored." in words
+    assert "1 of 2 models could not be scored" in words
     assert f"{models[2]} (exit status 1)" in words
     (folder,) = (path for path in (tmp_path / "all").iterdir() if (path / "results.json").is_file())
     assert read(folder).environment["parameters"] > 1e6

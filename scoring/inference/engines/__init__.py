@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from builders import datasets
 from builders.generation.session import CACHE
 from cards.common.files import LOCK, RECORD, locked, refuse_links, strays
 from cards.common.options import filled
@@ -24,7 +25,7 @@ from cards.common.packages import required
 from cards.common.progress import stage
 from cards.common.registry import Registry
 from cards.common.terminal import show
-from scoring import report
+from scoring import benchmarks, report
 from scoring.asking import run, starts, workload
 from scoring.asking.result import RunResult, runs_beside
 from scoring.inference.chat import Chat
@@ -81,7 +82,7 @@ class Call:
         texts["tokenizer"] = None
         if isinstance(tokenizer, (str, Path)):
             texts["tokenizer"] = str(tokenizer)
-        return cls(
+        call = cls(
             model,
             tokenizer,
             filled(Settings, texts, ScoringError),
@@ -90,6 +91,12 @@ class Call:
             filled(LoadOptions, texts, ScoringError),
             filled(ManyModels, texts, ScoringError),
         )
+        benchmarks.include(*call.settings.include)
+        # What is wrong with names is seen here, before the packages of models are imported.
+        call.settings.chosen()
+        if isinstance(model, str):
+            refuse_wrong_name(model)
+        return call
 
     @property
     def in_memory(self) -> bool:
@@ -167,6 +174,33 @@ def name_of(model: Any) -> str:
     if Path(name).is_absolute():
         return Path(name).name
     return name
+
+
+def refuse_wrong_name(model: str) -> None:
+    """Refuses what can be no model: a benchmark, a data set, an address, or a path of Windows that is not there.
+
+    Raises
+    ------
+    ScoringError
+        With what it is, and what to give.
+
+    >>> refuse_wrong_name("stereoset")
+    Traceback (most recent call last):
+    scoring.types.ScoringError: 'stereoset' is a benchmark and no model; write MODEL --benchmarks stereoset.
+    """
+    if Path(model).exists():
+        return
+    if benchmarks.known(model):
+        raise ScoringError(f"{model!r} is a benchmark and no model; write MODEL --benchmarks {model}.")
+    if model in datasets.names():
+        raise ScoringError(f"{model!r} is a data set and no model; probes list has the benchmarks that read it.")
+    if "://" in model:
+        raise ScoringError(
+            f"{model!r} is an address; give a model by its name on the Hub (such as org/name), or by its folder. "
+            "The address of a server is given with --base-url."
+        )
+    if "\\" in model:
+        raise ScoringError(f"There is no folder {model!r}; give a folder that is there, or a name on the Hub.")
 
 
 def refuse_loading(call: Call) -> None:
