@@ -48,7 +48,7 @@ class EvaluateOptions(TypedDict, total=False):
     beside: str | Path | Sequence[str | Path]
     ways: str | Sequence[str]
     wordings: str | int
-    prompts: str | Path | None
+    prompts: Any
     include: str | Path | Sequence[str | Path]
     revision: str | None
     revisions: str | Sequence[str]
@@ -235,4 +235,6 @@ def evaluated(call: Call, console: Console, processes: Processes = ALONE) -> Run
     registry.include(*call.settings.include)
     if call.settings.out and processes.first:
         check_folder(call.settings.out)
+    if call.settings.prompts and processes.first:
+        console.print(f"Prompts: {call.settings.prompts.understood}.", markup=False, highlight=False)
     return chosen(call).score(call, console, processes)

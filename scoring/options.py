@@ -81,7 +81,9 @@ class Settings:
     wordings: Annotated[
         str | int, Option(metavar="all|N", rich_help_panel=RUN, help="Also ask in N wordings, and give the mean.")
     ] = ""
-    prompts: Annotated[Path | None, run_option(metavar="FILE", help="Score prompts of your own: CSV, Parquet.")] = None
+    prompts: Annotated[
+        str | Any | None, run_option(metavar="FILE", help="Score prompts of your own: CSV, Excel, JSON, Parquet.")
+    ] = None
     include: Include = ()  # type: ignore[assignment]  # nobody changes it
 
     def full_prompt(self) -> Prompt:
@@ -115,7 +117,7 @@ class Settings:
         names = list(dict.fromkeys(split_list(self.benchmarks)))
         if benchmarks.PROMPTS in names:
             raise ScoringError("The benchmark prompts needs a file of yours; name it with --prompts.")
-        if not names and not self.prompts:
+        if not names and self.prompts is None:
             names = list(benchmarks.names())
         selected = [benchmarks.get(name) for name in names]
         number = 0
@@ -125,7 +127,7 @@ class Settings:
             raise ScoringError("No paper has published wordings; leave out --wordings, or --profile paper.")
         if self.ways or number:
             selected = ways.of_run(selected, split_list(self.ways) or ["likelihood"], number)
-        if self.prompts:
+        if self.prompts is not None:
             selected = [_prompts.benchmark(prompt_file.read(self.prompts)), *selected]
         return selected
 

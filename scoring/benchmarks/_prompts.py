@@ -35,14 +35,14 @@ def requests(_: str, row: types.Row, _context: types.BenchmarkContext) -> Iterat
 
 def to_record(_: str, row: types.Row, responses: types.Responses, _context: types.BenchmarkContext) -> types.Line:
     """The continuation with its class."""
-    return {"id": row["id"], "match": row["pair"], **_about(row, responses[row["id"]].text)}
+    return {"id": row["id"], "match": row["match"], **_about(row, responses[row["id"]].text)}
 
 
 def sampled_records(row: types.Row, answers: Sequence[str]) -> list[types.Line]:
     """A line for each answer; the first answer to a prompt belongs to the first one to the other prompt of its pair."""
     lines = []
     for number, text in enumerate(answers):
-        names = {"id": f"{row['id']}/{number}", "row": row["id"], "match": f"{row['pair']}/{number}"}
+        names = {"id": f"{row['id']}/{number}", "row": row["id"], "match": f"{row['match']}/{number}"}
         lines.append(names | _about(row, text))
     return lines
 
@@ -156,14 +156,15 @@ def benchmark(file: PromptFile | None = None) -> types.Benchmark:
     configs = ((NAME, file.name, "all"),) if file else ()
     return types.Benchmark(
         name=NAME,
-        version="1.1.0",
+        version="1.2.0",
         summary="Continues prompts of one's own: gendered continuations by group, and differences within pairs.",
         configs=configs,
         requests=requests,
         to_record=to_record,
         groups=groups,
         metrics=metrics,
-        cluster="id",
+        # Equal prompts have equal answers, so they are one cluster.
+        cluster="pair",
         kinds=("causal", "chat"),
         # The prompts of a pair stay together, and of groups each has its share.
         sample=lambda row: (row["pair"], "" if row["side"] else row["group"]),

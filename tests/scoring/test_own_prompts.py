@@ -3,7 +3,9 @@
 import json
 from dataclasses import replace
 
+import datasets
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -123,6 +125,21 @@ def test_other_benchmarks_are_asked_beside_them_only_where_they_are_named(pairs,
         ("prompt\n", "has no rows"),
         ("man,woman\nHe,\n", "has no woman in row 1"),
         ("prompt,group\nHe,\n", "has no group in row 1"),
+        ("id,text\n1,He\n", "has the columns id, text"),
+        ("text,group\nHe,a\n", "has the columns text, group"),
+        ("prompts,kind\nHe,a\n", "(did you mean 'prompt'?)"),
+        ("promt\nHe\n", "(did you mean 'prompt'?)"),
+        ("man,man\nHe,He\n", "has the head 'man' twice"),
+        ("My brother is tall and\nMy sister is tall and\n", "which is a prompt and no head"),
+        ("man,woman\nHe,She,They\n", "has 3 cells in row 1 and 2 in its header"),
+        ("prompt,group\n1,a\n2,b\n", "has only numbers in the column prompt"),
+        ("man,\nHe,She\n", "has a column without a head"),
+        ("", "is empty"),
+        ('[{"prompt": 1}]', "has the int 1 as prompt in row 1; give a text"),
+        ('[{"prompt": true}]', "has the bool True as prompt in row 1; give a text"),
+        ('[{"prompt": [{"role": "user", "content": "He"}]}]', "as prompt in row 1; give a text"),
+        ("[1, 2]", "give a column 'prompt'"),
+        ('[{"prompt": ', "cannot be read"),
     ],
 )
 def test_a_file_of_another_form_is_refused(tmp_path, text, sentence):
@@ -131,6 +148,59 @@ def test_a_file_of_another_form_is_refused(tmp_path, text, sentence):
     with pytest.raises(ScoringError) as caught:
         read(file)
     assert sentence in str(caught.value)
+
+
+EXPECTED = [("He says \u201cé\u201d, and ", "a"), ("She; says\tit ", "b")]
+
+
+@pytest.mark.parametrize("form", ["csv", "semicolon", "tab", "utf-16", "windows", "xlsx", "json", "lines", "parquet"])
+def test_each_form_of_a_table_is_read_to_the_last_character(tmp_path, form):
+    frame = pd.DataFrame(EXPECTED, columns=["Prompt", "GROUP"])
+    file = tmp_path / "mine"
+    if form == "xlsx":
+        frame.to_excel(file.with_suffix(".xlsx"), index=False)
+        file = file.with_suffix(".xlsx")
+    elif form == "parquet":
+        frame.to_parquet(file)
+    elif form == "json":
+        frame.to_json(file, orient="records")
+    elif form == "lines":
+        frame.to_json(file, orient="records", lines=True)
+    else:
+        separator = {"semicolon": ";", "tab": "\t"}.get(form, ",")
+        encoding = {"utf-16": "utf-16", "windows": "cp1252"}.get(form, "utf-8")
+        frame.to_csv(file, sep=separator, index=False, encoding=encoding)
+    made = read(file)
+    assert [(row["prompt"], row["group"]) for row in made.rows] == EXPECTED
+    assert made.understood == "2 prompts in 2 groups"
+
+
+@pytest.mark.parametrize(
+    ("given", "understood"),
+    [
+        (["He", "She"], "2 prompts"),
+        (["He"], "1 prompt"),
+        (pd.DataFrame({"man": ["He"], "woman": ["She"]}), "1 pair: man, woman"),
+        ({"man": ["He", "He"], "woman": ["She", "She"]}, "2 pairs: man, woman; 1 are there before"),
+        ([{"prompt": "He", "source": "x"}], "1 prompt; not used: source"),
+        (datasets.Dataset.from_dict({"prompt": ["He"]}), "1 prompt"),
+    ],
+)
+def test_prompts_are_given_in_python_too_and_what_was_understood_is_said(given, understood):
+    assert read(given).understood.startswith(understood)
+    result = scoring.evaluate(one_sided_of_any, prompts=given, **OPTIONS)
+    assert set(result.table()["benchmark"]) == {"prompts"}
+
+
+def one_sided_of_any(prompts):
+    return ["he keeps it." if "He" in prompt else "she keeps it." for prompt in prompts]
+
+
+def test_equal_pairs_are_one_cluster():
+    result = scoring.evaluate(one_sided_of_any, prompts={"man": ["He"] * 300, "woman": ["She"] * 300}, **OPTIONS)
+    difference = scores(result, "man minus woman").loc["difference_male"]
+    assert difference["clusters"] == 1
+    assert difference["value"] == 1
 
 
 def test_what_a_function_gives_has_to_be_a_text_for_each_prompt(pairs):

@@ -31,6 +31,7 @@ from scoring.asking.result import RunResult, runs_beside
 from scoring.inference.chat import Chat
 from scoring.inference.load_options import LoadOptions
 from scoring.inference.parallel import ALONE, Processes
+from scoring.inputs import prompt_file
 from scoring.options import ManyModels, Sampling, ServedOptions, Settings
 from scoring.report.terminal import want
 from scoring.types import ScoringError
@@ -80,6 +81,9 @@ class Call:
         texts["model"] = name_of(model)
         # The tokenizer of a loaded model is an object, and the option with this name is a text.
         texts["tokenizer"] = None
+        # Read once; from here on they are rows, whatever they were given as.
+        if texts.get("prompts") is not None:
+            texts["prompts"] = prompt_file.read(texts["prompts"])
         if isinstance(tokenizer, (str, Path)):
             texts["tokenizer"] = str(tokenizer)
         call = cls(
