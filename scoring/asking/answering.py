@@ -21,7 +21,6 @@ from scoring.inputs.tables import Loaded
 from scoring.types import Benchmark, BenchmarkContext, Option, Request, Response, Row, ScoringError
 
 if TYPE_CHECKING:
-    from scoring.asking.workload import Outlook
     from scoring.inference.engine import Engine
     from scoring.inference.store import Store
 
@@ -348,11 +347,12 @@ def answer(
     requests: Sequence[Request],
     store: Store,
     settings: Mapping[str, Any],
-    outlook: Outlook | None = None,
+    learn: Callable[..., None] | None = None,
 ) -> dict[str, Response]:
     """Responses by the id of the request: from the store, and for the rest from the model, into the store.
 
-    The model gets requests that differ only in their ids once. The ``outlook`` learns of each response.
+    The model gets requests that differ only in their ids once. ``learn`` gets the requests that have a
+    response, and whether it was ``known`` before (:meth:`scoring.asking.workload.Outlook.answered`).
     """
     responses: dict[str, Response] = {}
     unknown = []
@@ -362,8 +362,8 @@ def answer(
             unknown.append(request)
         else:
             responses[request.id] = response
-    if outlook:
-        outlook.answered([request for request in requests if request.id in responses], known=True)
+    if learn:
+        learn([request for request in requests if request.id in responses], known=True)
     # Rows of different configs may ask the same question, which is then computed once.
     same = grouped(unknown, lambda request: replace(request, id=""))
     rest = {group[0].id: group for group in same.values()}
@@ -373,8 +373,8 @@ def answer(
         store.put(group[0], response)
         for request in group:
             responses[request.id] = replace(response, id=request.id)
-        if outlook:
-            outlook.answered(group)
+        if learn:
+            learn(group)
 
     if rest:
         model.answer([group[0] for group in rest.values()], on_response=keep, **settings)

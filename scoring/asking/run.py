@@ -139,7 +139,7 @@ def score(
     outlooks: list[workload.Outlook] = []
 
     def answered(some: Sequence[Request]) -> dict[str, Response]:
-        return answering.answer(model, some, store, how, outlooks[0] if outlooks else None)
+        return answering.answer(model, some, store, how, outlooks[0].answered if outlooks else None)
 
     asker = answering.Asker(settings.profile, prompt, chat)
     questions = _questions(asker, parts, model, shared)
@@ -169,7 +169,9 @@ def score(
         for question in fit:
             columns[question.benchmark.name].add(line(settings.profile, question, responses, cut))
 
-    every = workload.splits(asker, parts, model) if console and not console.quiet else []
+    every = []
+    if console and not console.quiet:
+        every = workload.splits(asker, [(part.benchmark, part.splits) for part in parts], model)
     with workload.outlook(every, console) as shown:
         outlooks.append(shown)
         # One piece after the other is asked and becomes lines of the tables, so that memory does not grow with the

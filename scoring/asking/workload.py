@@ -6,7 +6,7 @@ sentence after a known context costs only what is new. Tokens that are written t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic, process_time
@@ -18,10 +18,10 @@ from rich.console import Console
 from cards.common.progress import LeftColumn, Progress
 from scoring.asking import answering
 from scoring.asking.answering import Asker, Question, context_of, scorable
-from scoring.types import Request, Response
+from scoring.inputs.tables import Loaded
+from scoring.types import Benchmark, Request, Response
 
 if TYPE_CHECKING:
-    from scoring.asking.run import Part
     from scoring.inference.engine import Engine
     from scoring.inference.store import Store
 
@@ -87,14 +87,14 @@ class Split:
     sample: tuple[Request, ...] = field(repr=False)
 
 
-def splits(asker: Asker, parts: Sequence[Part], model: Engine) -> list[Split]:
+def splits(asker: Asker, parts: Iterable[tuple[Benchmark, Sequence[Loaded]]], model: Engine) -> list[Split]:
     """The splits of a run, each from some of its rows."""
     found = []
-    for part in parts:
-        for loaded in part.splits:
+    for benchmark, loaded_splits in parts:
+        for loaded in loaded_splits:
             rows, count = loaded.rows.sample(BLOCKS, BLOCK)
             context = context_of(model, loaded)
-            questions = [asker.question(part.benchmark, row, context) for row in rows]
+            questions = [asker.question(benchmark, row, context) for row in rows]
             # A run leaves out what this model's tokens do not allow to score.
             questions, _ = scorable(questions, model)
             requests: list[Request] = []
@@ -104,7 +104,7 @@ def splits(asker: Asker, parts: Sequence[Part], model: Engine) -> list[Split]:
             of_row = scored / max(len(rows), 1), written / max(len(rows), 1)
             _, config, name = loaded.name.rsplit("/", 2)
             each = len(requests) / max(len(rows), 1)
-            found.append(Split(part.benchmark.name, config, name, count, each, of_row, tuple(requests)))
+            found.append(Split(benchmark.name, config, name, count, each, of_row, tuple(requests)))
     return found
 
 
@@ -250,4 +250,4 @@ def answer(
     """The responses to requests outside a run, as :func:`scoring.asking.answering.answer`, with a bar of their own."""
     with outlook([], console, what) as shown:
         shown.begin(requests)
-        return answering.answer(model, requests, store, settings, shown)
+        return answering.answer(model, requests, store, settings, shown.answered)

@@ -344,7 +344,8 @@ def score(
         if dry_run:
             asker = Asker(settings.profile, prompt, chat)
             with stage(errors, "Measuring a second of work …"):
-                will_take = expected(model, workload.splits(asker, parts, model), prompt, settings.batch_tokens)
+                some = workload.splits(asker, [(part.benchmark, part.splits) for part in parts], model)
+                will_take = expected(model, some, prompt, settings.batch_tokens)
             console.print(will_take.table())
             show(console, ["", will_take.sentence()])
             return RunResult(run.model_report(model, parts, settings, prompt, chat), {})
