@@ -325,6 +325,7 @@ def key(model: Engine, prompt: Prompt, *, truncate: bool = False, chat: Chat | N
         weights=model.revision,
         files=model.files,
         adapter=model.adapter,
+        answers=model.answers,
         kind=model.kind,
         dtype=model.dtype,
         exact=model.exact,

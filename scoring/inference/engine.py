@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
+from scoring.inference import control
 from scoring.inference.batching import Ints
 from scoring.inference.generation import Decoding, TokenizedPrompt
 from scoring.inference.responses import IncomingResponses
@@ -144,6 +145,9 @@ class Engine(ABC):
         The model, for reports and for the key of stored responses.
     files:
         A digest of all files that model and tokenizer were read from, for that key.
+    answers:
+        A digest of what an object in memory answers to the control rows (:mod:`scoring.inference.control`), for that
+        key; empty for a model of files or servers, whose answers are compared instead.
     exact:
         Whether each sequence is computed by itself.
     tokens:
@@ -167,6 +171,7 @@ class Engine(ABC):
     tokens: Tokens
     stats: Stats
     files: str = ""
+    answers: str = ""
 
     @property
     @abstractmethod
@@ -208,8 +213,20 @@ class Engine(ABC):
         """Sentences for the end of a run."""
         return []
 
-    def recognise(self, _store: Store) -> None:  # noqa: B027  nothing to check for a model that is identified
-        """Checks that the responses of a store are of the model that answers now."""
+    def recognise(self, store: Store) -> None:
+        """Checks by the control rows that the responses of a store are of the model that answers now.
+
+        Raises
+        ------
+        ScoringError
+            When they are of another model.
+        """
+        # The answers of an object in memory are a part of the key of its store.
+        if self.answers or not control.has_logprobs(self):
+            return
+        # In half the precision another device or batch changes the rows by rounding; see ``CHANGE``.
+        rounding = control.ROUNDING if self.dtype in ("float32", "float64") else control.CHANGE
+        control.recognise(store, {"": [answer.logprobs for answer in control.answers(self)]}, rounding)
 
     def close(self) -> None:  # noqa: B027  nothing to close for a model in this process
         """Closes connections."""

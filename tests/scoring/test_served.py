@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 
 from builders.sources import retries
 from scoring.__main__ import app
+from scoring.inference.control import CONTROL, differs
 from scoring.inference.generation import Decoding
 from scoring.inference.served.engine import connect
-from scoring.inference.served.handshake import CONTROL, ROUNDS, differs
+from scoring.inference.served.handshake import ROUNDS
 from scoring.inference.store import Store
 from scoring.metrics.pronouns import FORMS
 from scoring.options import ServedOptions

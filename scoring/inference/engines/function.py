@@ -14,13 +14,14 @@ from typing import Any
 from rich.console import Console
 
 from builders.generation.clients import ChatRequest
-from builders.generation.responses import ChatResponse, response
+from builders.generation.responses import ChatResponse, request_body, response
 from cards.common.files import locked
 from cards.common.progress import stage
 from scoring import report
 from scoring.asking.result import RunResult, runs_beside
+from scoring.inference.control import CONTROL, hashed
 from scoring.inference.engines import Call, EngineKind, is_function, name_of, refuse
-from scoring.inference.engines.chat_api import ask, report_of_answers, result, sampled_parts, with_notes
+from scoring.inference.engines.chat_api import OPENING, ask, report_of_answers, result, sampled_parts, with_notes
 from scoring.inference.parallel import Processes
 from scoring.types import Report, ScoringError
 
@@ -91,26 +92,36 @@ def score_call(call: Call, console: Console, _processes: Processes) -> RunResult
     others = runs_beside(settings.beside, settings.profile)
     parts, lacking, remarks = sampled_parts(settings)
     name = name_of(call.model)
+    client = FunctionClient(call.model, name)
     with ExitStack() as stack:
+        known_by = ""
         if settings.out:
             stack.enter_context(locked(settings.out, ScoringError))
+            # Another function may have the same name.
+            rows = [ChatRequest(request_body(name, text, temperature=0, max_tokens=OPENING), "") for text in CONTROL]
+            known_by = hashed([answer.text for answer in client("control rows", rows)])
             # Refused before anything is asked: a run must not end at a folder that it may not replace.
-            planned = _as_function(report_of_answers({}, parts, name, call.sampling, settings, prompt))
+            planned = _as_function(report_of_answers({}, parts, name, call.sampling, settings, prompt), known_by)
             report.check_finished(settings.out, planned, overwrite=settings.overwrite, unknown=("revision", "server"))
         with stage(console, f"Asking {name} …"):
-            answers = ask(FunctionClient(call.model, name), parts, name, call.sampling, settings, prompt)
+            answers = ask(client, parts, name, call.sampling, settings, prompt)
         scored = result(answers, parts, name, call.sampling, settings, prompt)
         described = f"{call.sampling.samples} answers of the function {name} to each question"
         scored = with_notes(scored, parts, remarks, lacking, described, settings.data)
-        scored = replace(scored, report=_as_function(scored.report))
+        scored = replace(scored, report=_as_function(scored.report, known_by))
         if settings.out:
             report.write(settings.out, scored.report, scored.tables, scored.validity, others)
     return scored
 
 
-def _as_function(run_report: Report) -> Report:
-    """A report that names a function as its engine, which has neither seed nor temperature."""
+def _as_function(run_report: Report, known_by: str) -> Report:
+    """A report that names a function as its engine, which has neither seed nor temperature.
+
+    ``known_by`` is the hash of its answers to the control rows.
+    """
     environment: dict[str, Any] = dict(run_report.environment)
+    if known_by:
+        environment["response key"] = {**environment["response key"], "answers": known_by}
     environment["engine"] = "function"
     environment["answers"] = "answers of a function of the user, as many to each question as the settings say"
     return replace(run_report, environment=environment)

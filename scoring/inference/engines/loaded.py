@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from scoring.asking.result import RunResult
+from scoring.inference import control
 from scoring.inference.engines import Call, EngineKind, is_function, name_of, score
 from scoring.inference.load_options import LoadOptions
 from scoring.inference.parallel import Processes
@@ -29,6 +30,7 @@ def score_call(call: Call, console: Console, processes: Processes) -> RunResult:
         # An engine of the user answers requests itself.
         if own_engine(call.model):
             engine: Engine = call.model
+            engine.answers = control.digest(engine)
             return engine
         return engine_of(call.model, call.tokenizer)
 
@@ -110,7 +112,10 @@ def engine_of(model: Any, tokenizer: Any) -> Model:
     if hasattr(model, "peft_config"):
         adapters = ", ".join(getattr(model, "active_adapters", None) or ())
     files = checkpoint.digest_of_tokenizer(tokenizer)
-    return Model(model, tokenizer, kind, name_of(model), _digest(model), adapters, files=files)
+    engine = Model(model, tokenizer, kind, name_of(model), _digest(model), adapters, files=files)
+    # A disabled or scaled adapter, a hook and a buffer change answers, and no weight.
+    engine.answers = control.digest(engine)
+    return engine
 
 
 def _digest(model: Any) -> str:

@@ -32,16 +32,17 @@ from cards.common.stored import digest
 from cards.common.text import grouped
 from scoring.inference import checkpoint
 from scoring.inference.batching import common
+from scoring.inference.control import CHANGE, change, recognise
 from scoring.inference.engine import Batching, Continued, Engine, Scored, Stats, versions
 from scoring.inference.generation import Decoding, TokenizedPrompt, continued_text, until
 from scoring.inference.load_options import BUNDLED
 from scoring.inference.served import handshake
 from scoring.inference.served.dialects import TOP, Ignored
-from scoring.inference.served.handshake import CHANGE, INSTEAD, Server, change, refusal
+from scoring.inference.served.handshake import INSTEAD, Server, refusal
 from scoring.inference.store import Store
 from scoring.inference.tokens import Query, Tokens
 from scoring.options import ServedOptions
-from scoring.types import Option, Request, Response, ScoringError
+from scoring.types import ScoringError
 
 J = TypeVar("J")
 R = TypeVar("R")
@@ -325,50 +326,12 @@ class Served(Engine):
     def recognise(self, store: Store) -> None:
         """Compares the control rows of each server with those of an earlier run whose responses are stored.
 
-        In a new store they are stored.
-
         Raises
         ------
         ScoringError
             When the stored responses are of another model, or their control rows are not there any more.
         """
-        rows = tuple(Option(text) for text in handshake.CONTROL)
-        requests: list[list[Request]] = []
-        stored: list[list[Response]] = []
-        count = 0
-        for server in self.servers:
-            name = server_name(server.client.address)
-            requests_of_server = []
-            stored_of_server = []
-            for number in range(handshake.ROUNDS):
-                request = Request("control", f"{name} {number}", rows)
-                requests_of_server.append(request)
-                response = store.get(request)
-                if response:
-                    stored_of_server.append(response)
-            requests.append(requests_of_server)
-            stored.append(stored_of_server)
-            count += len(stored_of_server)
-        if count < len(self.servers) * handshake.ROUNDS:
-            # Only a new store may lack them; a store with other responses had them before.
-            if len(store) > count:
-                raise ScoringError(
-                    f"The responses in {store.path} have lost the control rows by which their model is recognised; "
-                    "give another --out."
-                )
-            for server, requests_of_server in zip(self.servers, requests, strict=True):
-                for request, logprobs in zip(requests_of_server, server.rounds, strict=True):
-                    store.put(request, Response(request.id, tuple(tuple(row) for row in logprobs)))
-            return
-        for server, stored_of_server in zip(self.servers, stored, strict=True):
-            before = [response.logprobs for response in stored_of_server]
-            difference = handshake.differs(before, server.rounds)
-            if difference:
-                raise ScoringError(
-                    f"{server.client.host} now serves another model than the one whose responses are stored: "
-                    f"log-probabilities of the control rows differ by {difference}; start the earlier model, or give "
-                    "another --out."
-                )
+        recognise(store, {server_name(server.client.address): server.rounds for server in self.servers})
 
     def close(self) -> None:
         """Closes the connections."""

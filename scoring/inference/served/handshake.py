@@ -14,46 +14,25 @@ every benchmark a number, and a wrong one. So a few sentences are scored first, 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 
 from builders.sources.client import HttpClient, HttpError, Refused, Unavailable
+from scoring.inference.control import CHANGE, CONTROL, SENTENCES, Round, change, differs
 from scoring.inference.responses import is_logprob
 from scoring.inference.served import dialects
 from scoring.inference.served.dialects import CHANGED, NEUTRAL, TOP, Dialect, Ids, Ignored
 from scoring.inference.tokens import Tokens
 from scoring.types import Option, Request, ScoringError
 
-#: Any language model of English finds these likelier than their words backwards; the first is the control sentence.
-SENTENCES = (
-    "The man said that he would come again in the morning.",
-    "She took the letter and went out of the room.",
-    "It was a cold day, and there was nobody in the street.",
-)
-#: The control rows: they are scored twice before a run and once after it, and kept with the responses. A later run
-#: uses these only if its server gives the rows the same log-probabilities.
-CONTROL = (
-    *SENTENCES,
-    "They had seen the old house before, but not from this side.",
-    "Nobody knew why the door was open.",
-    "I will tell you what we did when the water came.",
-    "He gave the children some bread and asked them to wait.",
-    "The next day she was in London, and her father was dead.",
-)
 #: How often the control rows are scored before a run.
 ROUNDS = 2
-#: The log-probabilities of control rows may change by this many times their change between rounds of one run, and by
-#: rounding. Weights that differ by 1 % change them by 0.02 and more, in float32 two rounds of one model by 1e-7.
-TIMES, ROUNDING = 3.0, 1e-3
 #: A context, and words of which at most one comes next.
 CONTEXT, WORDS = "The man said that", ("he", "she", "it", "they", "the", "I", "we", "you")
-#: The most by which the mean log-probability of the control sentence's tokens may change: batches change it by
-#: rounding, in bfloat16 by up to about 0.02; another model by more.
-CHANGE = 0.05
-#: The most by which that of one token of a long prompt may change; a rare one changes more by rounding than the mean.
+#: The most by which the log-probability of one token of a long prompt may change; a rare one changes more by rounding
+#: than the mean.
 APART = 2.0
 #: How much likelier than chance, in nats a token, ordinary sentences must be.
 LIKELIER = 1.0
@@ -66,10 +45,6 @@ WHOLE = (
     "start it so that it computes each prompt at once (vLLM: --no-enable-chunked-prefill and --max-num-batched-tokens "
     "of at least the length; SGLang: --chunked-prefill-size -1), or another version of it; nothing was scored"
 )
-
-
-#: The log-probabilities of the tokens of each control row.
-Round = Sequence[Sequence[float]]
 
 
 @dataclass
@@ -210,45 +185,6 @@ def _next_words(tokens: Tokens) -> list[tuple[int, ...]]:
     prompts = _ids(tokens, [f" {word}" for word in WORDS], CONTEXT)
     shortest = min(len(ids) for ids in prompts)
     return [ids for ids in prompts if len(ids) == shortest]
-
-
-def differs(before: Sequence[Round], now: Sequence[Round]) -> str:
-    """By how much control rows differ, as text; empty where it is no more than they change within a run.
-
-    Two rounds of one model differ by rounding, where a server computes other requests at the same time. So the mean
-    absolute difference between the runs is compared with the one between two rounds of one of them.
-
-    >>> differs([[[-1.0, -2.0]], [[-1.0, -2.0]]], [[[-1.03, -2.03]]])
-    '0.03, and within a run by 0'
-    >>> differs([[[-1.0, -2.0]], [[-1.02, -2.02]]], [[[-1.03, -2.03]]])
-    ''
-    """
-    within = 0.0
-    for rounds in (before, now):
-        for first, second in combinations(rounds, 2):
-            within = max(within, _distance(first, second))
-    distances = []
-    for earlier in before:
-        for later in now:
-            distances.append(_distance(earlier, later))
-    between = math.fsum(distances) / len(distances)
-    if between > max(TIMES * within, ROUNDING):
-        return f"{between:.2g}, and within a run by {within:.2g}"
-    return ""
-
-
-def _distance(first: Round, second: Round) -> float:
-    """The mean absolute difference over the tokens of all rows."""
-    return change(list(chain.from_iterable(first)), list(chain.from_iterable(second)))
-
-
-def change(first: Sequence[float], second: Sequence[float]) -> float:
-    """The mean absolute difference of log-probabilities.
-
-    >>> change([-1.0, -2.0], [-1.5, -2.0])
-    0.25
-    """
-    return math.fsum(abs(a - b) for a, b in zip(first, second, strict=True)) / len(first)
 
 
 def refusal(client: HttpClient, software: str, did: object, instead: str) -> ScoringError:
