@@ -46,7 +46,7 @@ COMMANDS = {
     "pmi": Command("pmi.__main__", "pmi", "Count co-occurrence in a corpus, and analyse the counts."),
     "generate": Command("builders.generate", "generate", "Request new rows from a chat model, within a budget."),
     "push": Command("builders.push", "hub", "Publish data sets on the Hub."),
-    "card": Command("cards.__main__", "", "Propose the scores of a run for a model page."),
+    "card": Command("scoring.commands.card", "", "Propose the scores of a run for a model page."),
     "leaderboard": Command("scoring.commands.leaderboard", "", "Make one page for many models."),
 }
 

@@ -251,7 +251,7 @@ def _made_runs(folder: Path, data: Path, limit: int | None) -> list[str]:
     """A hundred runs of one, whose answers are changed by chance."""
     import scoring
     from scoring import benchmarks
-    from scoring.asking.run import estimate
+    from scoring.asking.estimates import estimate
     from scoring.report import file_name, parquet, results
 
     asked: dict[str, Any] = {"benchmarks": "stereoset,crows_pairs,occugender,unstereo", "limit": limit}

@@ -8,10 +8,10 @@ loads nothing from elsewhere, and can be published as a static Space.
 import math
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple
 
 from huggingface_hub import EvalResultEntry
 from rich.console import Console
@@ -21,9 +21,7 @@ from cards.common.files import beside, put_all
 from cards.common.numbers import Scale, counted, supported_places
 from cards.common.sentences import say
 from cards.common.text import CardError, grouped, refuse_secrets, template
-from cards.common.verdict import LEVEL, Verdict
 from cards.formats.evaluation import FOLDER, parse_entries, parse_notes, task_scores
-from cards.formats.uploads import Declarations, Upload, checked_cell, checked_run, declared, headline_tasks
 from cards.hub import HubRefusal, add_files, explained, unreachable
 from cards.overview import overview, placed
 from cards.overview.model_matrix import BANDS, Cell, Column, ModelRow, matrix
@@ -32,9 +30,36 @@ from cards.overview.model_matrix import BANDS, Cell, Column, ModelRow, matrix
 NAME = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?")
 #: The metrics of a task besides the main one: GLD, ADD, the ratio, and P(male), P(female), P(diverse).
 FURTHER = ("gld", "add_raw", "ratio_male", "p_male", "p_female", "p_diverse")
-#: What a comparison can say of a change, of bias and of ability.
-VERDICTS = (*get_args(Verdict), "kept", "lost")
 _OF_SCORE = ("value", "low", "high", "metric", "ideal", "n", "clusters", "least", "most", "reading")
+
+
+class Published(NamedTuple):
+    """What this project declares of a metric over a published data set; ``tasks`` are those that reports show."""
+
+    title: str
+    ideal: float | None
+    least: float
+    most: float
+    tasks: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Declarations:
+    """What a page takes from this project; ``scoring.uploads`` has it.
+
+    Parameters
+    ----------
+    checked_run:
+        A run with the scores of its examples, which are in a folder.
+    metric:
+        What is declared of a metric by the names of its data set and its own; None where nothing is.
+    changes:
+        The comparison of the run in a folder with its base in another, as ``compare.json`` has it.
+    """
+
+    checked_run: Callable[[results.Report, Path], results.Upload]
+    metric: Callable[[str, str], Published | None]
+    changes: Callable[[Path, Path], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +67,7 @@ class Entry(Cell):
     """The score of a model on a task.
 
     ``base`` is the model that an adapter changes. Only a run says the other facts: ``reading`` how to read the metric,
-    ``name`` what the metric is called,
+    ``name`` what the metric is called, ``group`` the group of examples,
     ``benchmark`` and ``title`` what a column of it is called, ``headline`` that it is the headline of its
     benchmark, ``revision`` what was loaded, ``parameters`` how many the model has, ``ability`` what its language
     ability is, and ``restriction`` that it is at chance at language and has no rank.
@@ -56,6 +81,7 @@ class Entry(Cell):
     benchmark: str = ""
     title: str = ""
     name: str = ""
+    group: str = ""
     headline: bool = False
     revision: str = ""
     parameters: float = math.nan
@@ -106,7 +132,7 @@ def _first(texts: Iterable[str], otherwise: str) -> str:
 def entries_of(path: Path, declarations: Declarations) -> Iterator[Entry]:
     """The scores of a run, or of a model with ``.eval_results``; the path may also be that folder itself.
 
-    ``declarations`` has what this project knows of benchmarks and data sets (``scoring.declared.DECLARED``).
+    ``declarations`` has what this project knows of benchmarks and data sets (``scoring.uploads.DECLARATIONS``).
 
     Raises
     ------
@@ -114,9 +140,9 @@ def entries_of(path: Path, declarations: Declarations) -> Iterator[Entry]:
         When there are no scores, or a file cannot be read.
     """
     if folder := _published_folder(path):
-        yield from _published_entries(folder)
+        yield from _published_entries(folder, declarations)
     else:
-        yield from _run_entries(path, checked_run(results.read(path), _folder(path), declarations))
+        yield from _run_entries(declarations.checked_run(results.load(path), _folder(path)))
 
 
 def _folder(path: Path) -> Path:
@@ -130,9 +156,9 @@ def _published_folder(path: Path) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def _run_entries(path: Path, upload: Upload) -> Iterator[Entry]:
-    paired = paired_changes(_folder(path))
+def _run_entries(upload: results.Upload) -> Iterator[Entry]:
     run = upload.run
+    results.check(run.name, run)
     # The version of a data set says how many of its rows were scored, after a comma, where not all were.
     partial = {name.rpartition("/")[0] for name, version in run.data.items() if ", " in version}
     scores = run.by_key
@@ -160,14 +186,11 @@ def _run_entries(path: Path, upload: Upload) -> Iterator[Entry]:
                 if score is None or not math.isfinite(score.value):
                     continue
                 is_main = score is main_score
-                change, said = paired.get(score.key, ((), ""))
                 column = headline.column if is_main else ""
                 facts = {name: getattr(score, name) for name in _OF_SCORE}
                 yield Entry(
                     **facts,
                     **about,
-                    paired=change,
-                    said=said,
                     remark=remark,
                     reported=benchmark in upload.reported,
                     inconclusive=run.inconclusive.get(benchmark, ""),
@@ -176,6 +199,7 @@ def _run_entries(path: Path, upload: Upload) -> Iterator[Entry]:
                     benchmark=benchmark,
                     title=column or score.full_name,
                     name=score.full_name,
+                    group=score.group,
                     headline=is_main and score.group == shown,
                 )
 
@@ -209,64 +233,51 @@ def language_ability(run: results.Report) -> Cell | None:
         return None
     remark = f"sentences preferred to their words in another order, %, of {run.language.sentences}"
     order = 100 * run.language.order
-    return Cell(order, math.nan, math.nan, "order", 100.0, run.language.sentences, remark, 0.0, 100.0)
+    # The sentences are not among the examples, so nobody else can compute it.
+    return Cell(order, math.nan, math.nan, "order", 100.0, run.language.sentences, remark, 0.0, 100.0, reported=True)
 
 
-def paired_changes(folder: Path) -> dict[results.Key, tuple[tuple[float, ...], str]]:
-    """The changes in the comparison of a run with its base, as :attr:`Cell.paired` and :attr:`Cell.said`.
+def with_changes(entries: Sequence[Entry], folders: Sequence[Path], declarations: Declarations) -> list[Entry]:
+    """Entries of runs in these folders, with their paired changes from the model alone where its run is here too.
 
-    There are none without ``compare.json``.
-
-    Raises
-    ------
-    CardError
-        When the file was changed, or its numbers cannot be.
+    Both runs need their examples, from which the changes are computed.
     """
+    by_revision: dict[tuple[str, str], Path] = {}
+    by_name: dict[str, Path] = {}
+    for entry, folder in zip(entries, folders, strict=True):
+        if not entry.setting and not entry.reported:
+            by_revision.setdefault((entry.model, entry.revision), folder)
+            # An adapter names no revision of its base.
+            by_name.setdefault(entry.model, folder)
+    compared: dict[tuple[Path, Path], Mapping[results.Key, tuple[tuple[float, ...], str]]] = {}
+    changed = []
+    for entry, folder in zip(entries, folders, strict=True):
+        name = entry.base or entry.model
+        base = by_revision.get((name, entry.revision), by_name.get(name))
+        if entry.setting and base and not entry.reported:
+            if (folder, base) not in compared:
+                compared[folder, base] = _changes(declarations.changes(folder, base))
+            key = entry.benchmark, entry.group, entry.metric
+            paired, said = compared[folder, base].get(key, ((), ""))
+            entry = replace(entry, paired=paired, said=said)
+        changed.append(entry)
+    return changed
+
+
+def _changes(content: Mapping[str, Any]) -> dict[results.Key, tuple[tuple[float, ...], str]]:
+    """The changes of a comparison, as :attr:`Cell.paired` and :attr:`Cell.said`."""
     names = ("before", "after", "value", "low", "high", "p", "p_side")
-
-    def changes(content: Mapping[str, Any]) -> dict[results.Key, tuple[tuple[float, ...], str]]:
-        paired = {}
-        # The page of a comparison says of a headline what holds for the headlines, of others what holds for all.
-        verdicts = {}
-        for headline in content.get("headlines", []):
-            verdicts[headline["benchmark"], headline["group"], headline["metric"]] = headline["verdict"]
-        for difference in content["differences"]:
-            numbers = []
-            for name in names:
-                # Comparisons of earlier versions have no p of the side, so the direction is open.
-                number = difference.get(name, 1.0)
-                # JSON has no NaN, so an undefined number is null there.
-                numbers.append(math.nan if number is None else float(number))
-            key = difference["benchmark"], difference["group"], difference["metric"]
-            verdict = verdicts.get(key, difference.get("verdict", ""))
-            paired[key] = tuple(numbers), str(verdict)
-        return paired
-
-    file = folder / "compare.json"
-    paired = results.COMPARISON.read(file, changes, CardError) or {}
-    for key, (change, said) in paired.items():
-        # A word of an upload is shown only if it is a verdict, and one that its p allows.
-        allowed = said in VERDICTS and (said not in ("nearer", "further") or change[5] < LEVEL)
-        if not possible_change(*change) or not allowed:
-            raise CardError(f"{file} has a difference of {key[2]:.80} that cannot be; compare the runs again.")
+    # The page of a comparison says of a headline what holds for the headlines, of others what holds for all.
+    verdicts = {}
+    for headline in content.get("headlines", []):
+        verdicts[headline["benchmark"], headline["group"], headline["metric"]] = headline["verdict"]
+    paired = {}
+    for difference in content.get("differences", []):
+        # JSON has no NaN, so an undefined number is null there.
+        numbers = tuple(math.nan if difference[name] is None else float(difference[name]) for name in names)
+        key = difference["benchmark"], difference["group"], difference["metric"]
+        paired[key] = numbers, str(verdicts.get(key, difference["verdict"]))
     return paired
-
-
-def possible_change(
-    before: float, after: float, value: float, low: float, high: float, p: float, p_side: float
-) -> bool:
-    """Whether numbers can be those of a change; NaN is an undefined number, which can be.
-
-    >>> possible_change(3, 5, 2, 1, 3, 0.01, 0), possible_change(3, 5, -2, -3, -1, 0.01, 0)
-    (True, False)
-    """
-    if low > value or value > high:
-        return False
-    if min(p, p_side) < 0 or max(p, p_side) > 1:
-        return False
-    # Both are computed from the same sums, so they differ by rounding alone.
-    rest = abs(after - before - value)
-    return not rest > 1e-6 * max(1.0, abs(before), abs(after))
 
 
 def left_out(path: Path, run: results.Report) -> Iterator[str]:
@@ -280,7 +291,7 @@ def left_out(path: Path, run: results.Report) -> Iterator[str]:
             yield say("leaderboard.left", **about, metric=headline.metric)
 
 
-def _published_entries(folder: Path) -> Iterator[Entry]:
+def _published_entries(folder: Path, declarations: Declarations) -> Iterator[Entry]:
     files = sorted(list(folder.glob("*.yaml")) + list(folder.glob("*.yml")))
     if not files:
         raise CardError(f"{folder} has no results; give the folder of a run, or of a model with {FOLDER}.")
@@ -290,7 +301,7 @@ def _published_entries(folder: Path) -> Iterator[Entry]:
         except UnicodeDecodeError:
             raise CardError(f"{file} is not UTF-8 text; correct it first.") from None
         for entry in entries:
-            yield _entry(folder.resolve().parent.name, entry, str(file))
+            yield _entry(folder.resolve().parent.name, entry, str(file), declarations)
 
 
 def hub_models(name: str, api: Any, datasets: Container[str]) -> list[str]:
@@ -329,7 +340,7 @@ def hub_results(model: str, api: Any) -> Any:
         ) from None
 
 
-def hub_entries(model: str, info: Any, datasets: Container[str]) -> Iterator[Entry]:
+def hub_entries(model: str, info: Any, datasets: Container[str], declarations: Declarations) -> Iterator[Entry]:
     """The scores in the ``.eval_results`` of a model of the Hub (:func:`hub_results`).
 
     Parameters
@@ -346,7 +357,7 @@ def hub_entries(model: str, info: Any, datasets: Container[str]) -> Iterator[Ent
     for entry in info.eval_results or []:
         if str(entry.dataset_id).rpartition("/")[2] in datasets:
             # The card of a model may name several bases; then it is no adapter of one.
-            yield _entry(model, entry, model, base if isinstance(base, str) else "")
+            yield _entry(model, entry, model, declarations, base if isinstance(base, str) else "")
 
 
 def leaderboard_models(dataset: str, api: Any) -> list[str]:
@@ -375,7 +386,7 @@ def leaderboard_models(dataset: str, api: Any) -> list[str]:
     return list(dict.fromkeys(entry.model_id for entry in ranked))
 
 
-def _entry(model: str, entry: EvalResultEntry, where: str, base: str = "") -> Entry:
+def _entry(model: str, entry: EvalResultEntry, where: str, declarations: Declarations, base: str = "") -> Entry:
     value = math.nan
     try:
         # True and False are numbers in Python, but no scores.
@@ -393,13 +404,18 @@ def _entry(model: str, entry: EvalResultEntry, where: str, base: str = "") -> En
     setting = ", ".join(part for part in score.setting.split(", ") if part != known_part)
     dataset = str(entry.dataset_id).rpartition("/")[2]
     task = str(entry.task_id)
-    results.check_names(where, [model, dataset, task])
-    cell = checked_cell(replace(score, setting=setting), dataset, where)
-    # Published results have the name of a metric in files alone, such as ``gld``.
-    known = declared().get((dataset, cell.metric))
-    name = known.title if known else ""
-    # Reports show one task of a data set; a page of published results shows the same.
-    headline = task.removesuffix("-paper") in headline_tasks().get((dataset, cell.metric), ())
+    results.check_names(where, [model, dataset, task, score.metric, setting])
+    known = declarations.metric(dataset, score.metric)
+    # Only its owner can know a published score. Its ideal value and range are those of this project.
+    cell = replace(score, setting=setting, ideal=None, least=math.nan, most=math.nan, reported=True)
+    name, headline = "", False
+    if known:
+        cell = replace(cell, ideal=known.ideal, least=known.least, most=known.most)
+        # Published results have the name of a metric in files alone, such as ``gld``.
+        name = known.title
+        # Reports show one task of a data set; a page of published results shows the same.
+        headline = task.removesuffix("-paper") in known.tasks
+    results.check_score(f"{where}: {cell.metric}", cell.numbers, (cell.least, cell.most), cell.n)
     return Entry(**asdict(cell), model=model, dataset=dataset, task=task, base=base, name=name, headline=headline)
 
 
@@ -533,16 +549,21 @@ class Collected:
     A source that cannot be used does not end the others: it is left out with the reason.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, declarations: Declarations) -> None:
+        self.declarations = declarations
         self.entries: list[Entry] = []
+        #: Of each entry the folder of its run; an empty path where it is of no run.
+        self.folders: list[Path] = []
         self.sentences: list[str] = []
         self.errors: list[CardError] = []
 
-    def add(self, where: str, entries: Iterable[Entry]) -> None:
+    def add(self, where: str, entries: Iterable[Entry], folder: Path = Path()) -> None:
         """Adds all scores of a source, or none where one of them cannot be."""
         try:
             # A list first: the source is read here, and an error in it must leave none of its entries.
-            self.entries.extend(list(entries))
+            added = list(entries)
+            self.entries += added
+            self.folders += [folder] * len(added)
         except CardError as error:
             self.errors.append(error)
             self.sentences.append(say("leaderboard.refused", where=where, error=error))
@@ -556,19 +577,19 @@ class Collected:
             When there is no such model.
         """
         for model in hub_models(name, api, DATASETS):
-            self.add(model, hub_entries(model, hub_results(model, api), DATASETS))
+            self.add(model, hub_entries(model, hub_results(model, api), DATASETS, self.declarations))
 
-    def add_path(self, path: Path, declarations: Declarations) -> None:
+    def add_path(self, path: Path) -> None:
         """Adds a run, or a model with ``.eval_results``."""
         folder = _published_folder(path)
         if folder:
-            self.add(str(path), _published_entries(folder))
+            self.add(str(path), _published_entries(folder, self.declarations))
         else:
-            self.add(str(path), self._of_run(path, declarations))
+            self.add(str(path), self._of_run(path), _folder(path))
 
-    def _of_run(self, path: Path, declarations: Declarations) -> Iterator[Entry]:
-        upload = checked_run(results.read(path), _folder(path), declarations)
-        yield from _run_entries(path, upload)
+    def _of_run(self, path: Path) -> Iterator[Entry]:
+        upload = self.declarations.checked_run(results.load(path), _folder(path))
+        yield from _run_entries(upload)
         # After the entries, so that a run which is refused has only the sentence about that.
         sentences = list(upload.sentences(str(path)))
         sentences += left_out(path, upload.run)
@@ -588,7 +609,8 @@ class Collected:
                 raise self.errors[0]
             nothing = "None has a score of a published task; score models with probes score."
             raise CardError(" ".join([*self.sentences, nothing]))
-        return page(task_tables(self.entries)).encode()
+        entries = with_changes(self.entries, self.folders, self.declarations)
+        return page(task_tables(entries)).encode()
 
 
 def make(sources: Sequence[str], out: Path, space: str, declarations: Declarations) -> None:
@@ -612,12 +634,12 @@ def make(sources: Sequence[str], out: Path, space: str, declarations: Declaratio
                 raise HubRefusal(f"There is no file or folder {names[0]}. {reason}")
             if reason:
                 raise HubRefusal(reason)
-        collected = Collected()
+        collected = Collected(declarations)
         for source in sources:
             if source in names:
                 collected.add_hub(source, api)
             else:
-                collected.add_path(Path(source), declarations)
+                collected.add_path(Path(source))
         content = collected.page()
         # Names and notes are of others, and the page may be published.
         refuse_secrets({out.name: content})

@@ -5,7 +5,7 @@ checks that every number is within the range of its metric, which publishing req
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path, PurePath, PureWindowsPath
 from typing import Annotated, Any, Literal
@@ -394,6 +394,43 @@ class Report:
         return any(", " in version for version in self.data.values())
 
 
+#: What a page says of a benchmark that this project does not know.
+UNKNOWN = "not of this project"
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A run as a page may show it, with the scores of its examples (``scoring.uploads.checked_run``).
+
+    ``reported`` has the benchmarks whose scores only the owner of the run can know, ``unknown`` those that this project
+    does not know, and ``changed`` those whose results say other values than their examples.
+    """
+
+    run: Report
+    reported: frozenset[str] = frozenset()
+    unknown: frozenset[str] = frozenset()
+    changed: frozenset[str] = frozenset()
+
+    def dataset(self, benchmark: str) -> str:
+        """The data set of a benchmark; of an unknown one a name that no data set of this project has."""
+        return f"{benchmark} ({UNKNOWN})" if benchmark in self.unknown else self.run.headlines[benchmark].dataset
+
+    def sentences(self, where: str) -> Iterator[str]:
+        """What a reader of the page has to know of the run, which is called ``where``."""
+        if self.unknown:
+            names = ", ".join(f"{name:.80}" for name in sorted(self.unknown))
+            yield say("leaderboard.unknown", where=where, names=names, unknown=UNKNOWN)
+        if self.changed:
+            yield say("leaderboard.changed", where=where, names=", ".join(sorted(self.changed)))
+
+    def remarks(self) -> Iterator[str]:
+        """What a reader of the card of a model has to know of the run."""
+        if self.reported:
+            yield say("card.reported", names=", ".join(sorted(self.reported)))
+        if self.changed:
+            yield say("card.changed", names=", ".join(sorted(self.changed)))
+
+
 _REPORT = TypeAdapter(Report)
 #: Fields that the scores of the first versions did not have.
 _LATER = ("method", "label", "ability", "title", "short", "error", "freedom", "detectable", "icc", "p", "bias")
@@ -462,8 +499,13 @@ def check_names(where: str, names: Iterable[str]) -> None:
             )
 
 
-def check_numbers(where: str, numbers: Numbers, *counts: int) -> None:
-    """Refuses what no score can be: a count below 0, and an interval whose lower end is above the upper one.
+def check_score(where: str, numbers: Numbers, ends: tuple[float, float], *counts: int) -> None:
+    """Refuses what no score can be: a count below 0, an interval whose ends are exchanged, a value out of range.
+
+    Parameters
+    ----------
+    ends:
+        The least and the greatest value of the metric; NaN where they are not known.
 
     Raises
     ------
@@ -476,30 +518,40 @@ def check_numbers(where: str, numbers: Numbers, *counts: int) -> None:
     for count in counts:
         if count < 0:
             raise CardError(f"{where} counts {count} examples or clusters, and 0 is the least; score the model again.")
+    # Sums in another order, as on another processor, differ in the last digits.
+    slack = _ROUNDING * max([1.0, *(abs(end) for end in ends if math.isfinite(end))])
+    for name, number in zip(("value", "low", "high"), numbers, strict=True):
+        # An undefined number is NaN, which is neither above nor below.
+        if number < ends[0] - slack or number > ends[1] + slack:
+            raise CardError(
+                f"{where}: the {name} is {number:g}, but the metric ranges from {ends[0]:g} to {ends[1]:g}; this run "
+                "is not published, score the model again."
+            )
 
 
-def read(path: Path) -> Report:
-    """The run of :func:`load`, with all numbers within the range of their metric, and names that a page can hold.
+def check(where: str, run: Report) -> Report:
+    """A run with all numbers within the range of their metric, and names that a page can hold.
 
     Raises
     ------
     CardError
-        As :func:`load`, and when a number is out of range or a name is too long.
+        With the first number or name that cannot be.
     """
-    run = load(path)
-    check_names(str(path), (run.model, run.adapter, run.dtype, run.prompt, run.profile, *run.data, *run.headlines))
-    check_names(str(path), (headline.dataset for headline in run.headlines.values()))
+    check_names(where, (run.model, run.adapter, run.dtype, run.prompt, run.profile, *run.data, *run.headlines))
+    check_names(where, (headline.dataset for headline in run.headlines.values()))
     for score in run.estimates:
-        check_names(str(path), (*score.key, score.title, score.short, score.label))
-        check_numbers(f"{score.benchmark}, {score.group}: {score.metric}", score.numbers, score.n, score.clusters)
-        # Sums in another order, as on another processor, differ in the last digits.
-        ends = [abs(end) for end in (score.least, score.most) if math.isfinite(end)]
-        slack = _ROUNDING * max([1.0, *ends])
-        for name, number in zip(("value", "low", "high"), score.numbers, strict=True):
-            # An undefined number is NaN, which is neither above nor below.
-            if number < score.least - slack or number > score.most + slack:
-                raise CardError(
-                    f"{score.benchmark}, {score.group}: the {name} of {score.metric} is {number:g}, but the metric "
-                    f"ranges from {score.least:g} to {score.most:g}; this run is not published, score the model again."
-                )
+        check_names(where, (*score.key, score.title, score.short, score.label))
+        name = f"{score.benchmark}, {score.group}: {score.metric}"
+        check_score(name, score.numbers, (score.least, score.most), score.n, score.clusters)
     return run
+
+
+def read(path: Path) -> Report:
+    """The run of :func:`load`, checked by :func:`check`.
+
+    Raises
+    ------
+    CardError
+        As :func:`load`, and as :func:`check`.
+    """
+    return check(str(path), load(path))

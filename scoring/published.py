@@ -24,8 +24,9 @@ from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
 from cards.common.text import did_you_mean
 from scoring import benchmarks
+from scoring.asking.estimates import estimate
 from scoring.asking.result import RunResult
-from scoring.asking.run import Part, estimate, report_of
+from scoring.asking.run import Part, report_of
 from scoring.inputs.prompts import get as prompt_named
 from scoring.options import Settings
 from scoring.responses import BrokenFileError, PublishedResponses, PublishedSource, get, models, names, sources

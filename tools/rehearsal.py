@@ -109,7 +109,7 @@ def publish(hub: Hub, folder: Path, names: Sequence[str], log: list[str]) -> Non
     for model, options in (("org/small", ()), ("org/less", ("--adapter", "org/less"))):
         out = folder / "runs" / model.partition("/")[2]
         run(log, "scoring", "org/small", "--out", out, *some, *options)
-        run(log, "cards", model, out, "--org", "org", "--results", "org/results", "--push", "--partial")
+        run(log, "scoring.commands.card", model, out, "--org", "org", "--results", "org/results", "--push", "--partial")
         repo = hub.repos["model", model]
         repo.branches["main"] = repo.pulls[1].oid
     run(log, "scoring.commands.leaderboard", "org", "--out", folder / "leaderboard.html", "--space", "org/scores")

@@ -517,12 +517,24 @@ SENTENCES: Mapping[str, Sentence] = {
     ),
     "leaderboard.intervals": Sentence("Below a score: its 95 % interval.", "The page of a leaderboard."),
     "leaderboard.refused": Sentence("Left out: {where}: {error}", "The scores of a source cannot be read or be."),
+    "leaderboard.changed": Sentence(
+        "{where} says other values of {names} than its examples have; the page shows those of the examples.",
+        "The results of a run differ from the scores of its examples.",
+    ),
     "leaderboard.unknown": Sentence(
         "{where} has scores of {names}, {unknown}: they are shown without an ideal value and a verdict.",
         "A run of the page has a benchmark that the project does not have.",
     ),
     # Cards of models.
     "card.partial": Sentence("**This run is partial.** It lacks {gaps}.", "The run of a card lacks rows or data."),
+    "card.reported": Sentence(
+        "{names}: reported by its owner, because the run has no examples from which this version can compute it.",
+        "A run of a card has no examples of a benchmark, or those of another version.",
+    ),
+    "card.changed": Sentence(
+        "{names}: the results of the run say other values than its examples have; these are those of the examples.",
+        "The results of a run differ from the scores of its examples.",
+    ),
     "card.intervals": Sentence(
         "Intervals are 95 % intervals (bootstrap over clusters, or exact for rare outcomes and few clusters).",
         "A card has a run.",

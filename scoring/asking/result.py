@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,12 +18,12 @@ from builders.files.manifest import file_sha256
 from cards.common.draw import glance_html, one_line
 from cards.common.options import checked, in_python
 from scoring import benchmarks, report
-from scoring.declared import as_asked
+from scoring.asking.estimates import as_asked, by_clusters, with_computed
 from scoring.inputs.columns import from_arrow
 from scoring.report.headlines import Comparison, described, headline_scores, ranked
 from scoring.report.summary import COLUMNS, latex, lines_of
 from scoring.statistics.stats import RESAMPLES, Item, compare, corrected, measure
-from scoring.types import BY_OTHERS, Benchmark, Difference, Estimate, Group, Metric, Report, ScoringError, Table
+from scoring.types import BY_OTHERS, Benchmark, Difference, Estimate, Group, Report, ScoringError, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +52,8 @@ def paired(
     """
     differences: list[Difference] = []
     agreements: list[Estimate] = []
-    for name in _shared(*reports):
+    shared = _shared(*reports)
+    for name in shared:
         if name not in tables[0] or name not in tables[1]:
             raise ScoringError(
                 f"A run has scores of {name} and no examples, so there is no paired comparison; probes leaderboard "
@@ -72,54 +73,19 @@ def paired(
         compared = partial(_compared, benchmark.name, table, base, resamples)
         differences += by_clusters(benchmark, chosen, table, compared)
         agreements += agree(benchmark, reports[0].profile, table, base, resamples)
-    return Comparison(*reports, tuple(corrected(differences)), tuple(agreements))
+    scored = []
+    for report_of_run, stored in zip(reports, tables, strict=True):
+        # A results.json may say anything, and the differences are those of the examples.
+        if isinstance(stored, StoredTables):
+            report_of_run = with_computed(report_of_run, {name: stored[name] for name in shared}, resamples)
+        scored.append(report_of_run)
+    return Comparison(*scored, tuple(corrected(differences)), tuple(agreements))
 
 
 def _compared(
     name: str, table: Table, base: Table, resamples: int, items: Sequence[Item], clusters: NDArray[Any]
 ) -> list[Difference]:
     return compare(items, table, base, clusters, benchmark=name, resamples=resamples)
-
-
-#: What is computed of each item, such as an estimate.
-R = TypeVar("R")
-
-
-def by_clusters(
-    benchmark: Benchmark,
-    items: Sequence[Item],
-    table: Table,
-    compute: Callable[[Sequence[Item], NDArray[Any]], Sequence[R]],
-) -> list[R]:
-    """``compute(items, clusters)`` for the items of each kind of clusters, in the order of the items."""
-    # Metrics with the same clusters share their resamples, so they are measured together.
-    by_column: dict[str, list[int]] = {}
-    for place, (_, metric) in enumerate(items):
-        by_column.setdefault(cluster_of(benchmark, metric, table), []).append(place)
-    results: dict[int, R] = {}
-    for column, places in by_column.items():
-        computed = compute([items[place] for place in places], table[column])
-        results.update(zip(places, computed, strict=True))
-    return [results[place] for place in range(len(items))]
-
-
-def cluster_of(benchmark: Benchmark, metric: Metric, table: Table) -> str:
-    """The column that is resampled together for a metric: its own where each example is a cluster of the benchmark.
-
-    Raises
-    ------
-    ScoringError
-        If the examples have no such column.
-    """
-    # Prompts that are clusters of their own depend on each other for a difference within pairs of prompts.
-    if benchmark.cluster == "id" and metric.cluster in table:
-        return metric.cluster
-    if benchmark.cluster not in table:
-        raise ScoringError(
-            f"The cluster of {benchmark.name} is {benchmark.cluster!r}, which is no column of its examples; give "
-            f"one of {', '.join(table)}."
-        )
-    return benchmark.cluster
 
 
 def agree(benchmark: Benchmark, profile: str, table: Table, base: Table, resamples: int = RESAMPLES) -> list[Estimate]:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from numpy.typing import NDArray
 from rich.console import Console
 
 from cards.common.answer_key import shown_key
@@ -17,14 +16,14 @@ from cards.common.progress import stage
 from cards.results import NAMED_REVISION, PARAMETERS
 from scoring.asking import answering, language, ways, workload
 from scoring.asking.answering import Question
-from scoring.asking.result import RunResult, by_clusters
+from scoring.asking.estimates import estimate
+from scoring.asking.result import RunResult
 from scoring.inference.chat import Chat
 from scoring.inference.parallel import ALONE, Processes, ended, together
 from scoring.inputs import tables
 from scoring.inputs.columns import Columns
 from scoring.inputs.prompts import Prompt
 from scoring.options import Settings, recorded
-from scoring.statistics.stats import RESAMPLES, Item, measure
 from scoring.types import Benchmark, Estimate, Line, Report, Request, Response, ScoringError, Table
 
 if TYPE_CHECKING:
@@ -264,17 +263,6 @@ def line(
 def table(profile: str, asked: Iterable[Question], responses: Mapping[str, Response]) -> Table:
     """One record per question."""
     return tables.as_table(line(profile, question, responses) for question in asked)
-
-
-def estimate(benchmark: Benchmark, profile: str, table: Table, resamples: int = RESAMPLES) -> list[Estimate]:
-    """Every metric over every group that has rows."""
-    if not table:
-        return []
-
-    def measured(items: Sequence[Item], clusters: NDArray[Any]) -> list[Estimate]:
-        return measure(items, table, clusters, benchmark=benchmark.name, resamples=resamples)
-
-    return by_clusters(benchmark, benchmark.items(profile, table), table, measured)
 
 
 def model_report(

@@ -9,8 +9,8 @@ from rich.console import Console
 from cards import leaderboard
 from cards.common.options import ended, single, start
 from scoring import benchmarks
-from scoring.declared import DECLARED
 from scoring.types import ScoringError
+from scoring.uploads import DECLARATIONS
 
 
 def main(
@@ -38,7 +38,7 @@ def main(
         # What an included benchmark declares is needed to read runs that have it.
         benchmarks.include(*(include or ()))
     # It ends the command itself, with the exit statuses of the Hub.
-    leaderboard.make(sources, out, space, DECLARED)
+    leaderboard.make(sources, out, space, DECLARATIONS)
 
 
 app = single(main)

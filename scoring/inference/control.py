@@ -13,15 +13,15 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from itertools import chain, combinations
-from typing import TYPE_CHECKING
+from typing import Any
 
 import orjson
 
+from scoring.inference.store import Store
 from scoring.types import Option, Request, Response, ScoringError
 
-if TYPE_CHECKING:
-    from scoring.inference.engine import Engine
-    from scoring.inference.store import Store
+#: A :class:`scoring.inference.engine.Engine`, which imports this module.
+Engine = Any
 
 #: Any language model of English finds these likelier than their words backwards; the first is the control sentence.
 SENTENCES = (
@@ -50,12 +50,12 @@ CONTINUED = 8
 Round = Sequence[Sequence[float]]
 
 
-def has_logprobs(engine: "Engine") -> bool:
+def has_logprobs(engine: Engine) -> bool:
     """Whether an engine gives log-probabilities of sentences."""
-    return "logprobs" in engine.capabilities and (engine.kind == "causal" or "masked" in engine.capabilities)
+    return "logprobs" in engine.capabilities and bool(engine.kind == "causal" or "masked" in engine.capabilities)
 
 
-def requests(engine: "Engine") -> list[Request]:
+def requests(engine: Engine) -> list[Request]:
     """The control rows as requests that an engine can answer; none for an engine that neither scores nor continues."""
     if has_logprobs(engine):
         return [Request("control", options=tuple(Option(text) for text in CONTROL))]
@@ -64,19 +64,20 @@ def requests(engine: "Engine") -> list[Request]:
     return []
 
 
-def answers(engine: "Engine") -> list[Response]:
+def answers(engine: Engine) -> list[Response]:
     """What an engine answers to the control rows now; its statistics are those of the run alone."""
     before = engine.stats
     engine.stats = type(before)()
     try:
         # A model with a short window is known by the beginnings of the rows.
-        return engine.answer(requests(engine), truncate=True)
+        responses: list[Response] = engine.answer(requests(engine), truncate=True)
+        return responses
     finally:
         engine.stats = before
         engine.tokens.truncated.clear()
 
 
-def digest(engine: "Engine") -> str:
+def digest(engine: Engine) -> str:
     """A hash of the exact answers of an object in memory to the control rows.
 
     Where the same object gives other answers each time, nothing stored is used again.
@@ -93,7 +94,7 @@ def hashed(given: object) -> str:
     return f"sha256:{hashlib.sha256(orjson.dumps(given, option=orjson.OPT_SERIALIZE_NUMPY)).hexdigest()[:16]}"
 
 
-def recognise(store: "Store", now: Mapping[str, Sequence[Round]], rounding: float = ROUNDING) -> None:
+def recognise(store: Store, now: Mapping[str, Sequence[Round]], rounding: float = ROUNDING) -> None:
     """Compares answers to the control rows with those that are stored; in a new store they are stored.
 
     Parameters

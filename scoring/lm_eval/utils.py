@@ -13,7 +13,7 @@ import numpy as np
 from datasets import Dataset
 
 from scoring import DATA, benchmarks
-from scoring.asking.result import cluster_of
+from scoring.asking.estimates import cluster_of
 from scoring.inference.checkpoint import first_sentence
 from scoring.inference.tokens import Encoding, Tokens
 from scoring.inputs import tables

@@ -261,7 +261,7 @@ def page(
 
 def rows_of_headline(report: Report, name: str, table: Table) -> NDArray[np.bool_] | None:
     """Which rows of the table of a benchmark are of the groups of its rows; None where this is not known."""
-    from scoring.declared import as_asked  # with it come builders, which a list of benchmarks does not need
+    from scoring.asking.estimates import as_asked  # with it come builders, which a list of benchmarks does not need
 
     shown = {row.estimate.group for row in headline_scores(report) if row.estimate.benchmark == name}
     # A benchmark of an --include file is not known where its results are shown again.

@@ -19,10 +19,9 @@ from cards.adapter_card import RecipeFacts, adapter_card
 from cards.common.sentences import SENTENCES, say
 from cards.common.text import CardError
 from cards.formats.evaluation import published_results
-from cards.formats.uploads import Upload
 from cards.leaderboard import Collected, Entry, left_out
 from cards.model_card import section
-from cards.results import UNPUBLISHED, Language
+from cards.results import UNPUBLISHED, Language, Upload
 from mitigation.methods.comparison import Method, to_remove
 from mitigation.methods.comparison_page import page as methods_page
 from scoring import benchmarks
@@ -41,6 +40,7 @@ from scoring.report.plots import figures
 from scoring.report.plots.corpus import follows
 from scoring.responses import gifi_friend
 from scoring.types import BY_OTHERS
+from scoring.uploads import DECLARATIONS
 from tests.cards.made import DIGEST, PROBES, RUN, manifest
 from tests.mitigation.made_methods import METHODS, table_of
 from tests.mitigation.made_methods import adapter as methods_made
@@ -297,7 +297,7 @@ def of_leaderboards():
         raise CardError("it cannot be read.")
         yield
 
-    refused, added = Collected(), Collected()
+    refused, added = Collected(DECLARATIONS), Collected(DECLARATIONS)
     refused.add("runs/a", refusing())
     added.add("runs/a", iter([usual]))
     other = replace(RUN, estimates=tuple(replace(e, benchmark="other") for e in RUN.estimates))
@@ -312,8 +312,9 @@ def of_leaderboards():
         "left out": " ".join(left_out(path, empty)),
         "no headline": " ".join(left_out(path, other)),
         "nothing left out": " ".join(left_out(path, RUN)),
-        "unknown": " ".join(Upload(RUN, frozenset(), frozenset({"mine"})).sentences("runs/a")),
-        "known": " ".join(Upload(RUN, frozenset(), frozenset()).sentences("runs/a")),
+        "unknown": " ".join(Upload(RUN, unknown=frozenset({"mine"})).sentences("runs/a")),
+        "other values": " ".join(Upload(RUN, changed=frozenset({"neutral"})).sentences("runs/a")),
+        "known": " ".join(Upload(RUN).sentences("runs/a")),
     }
 
 
@@ -365,6 +366,8 @@ def of_cards():
         "remarks of undefined scores": remarks(changed_scores(value=math.nan, why="no rows")),
         "remarks of endless scores": remarks(changed_scores(value=5.5, low=5.0, high=6.0, most=math.inf)),
         "remarks of another metric": remarks(of(RUN, "neutral"), framework="x", metric="share_neutral"),
+        "remarks of a run without examples": " ".join(Upload(RUN, reported=frozenset({"neutral"})).remarks()),
+        "remarks of other values": " ".join(Upload(RUN, changed=frozenset({"neutral"})).remarks()),
         "adapter": adapter([change], {}),
         "adapter without scores": adapter([], {}),
         "adapter that leaks": adapter([change], {"leaked training rows": [3, None, None]}),
@@ -518,6 +521,9 @@ CASES = {
     "leaderboard.no_headline": ("no headline", "left out"),
     "leaderboard.refused": ("refused", "added"),
     "leaderboard.unknown": ("unknown", "known"),
+    "leaderboard.changed": ("other values", "known"),
+    "card.reported": ("remarks of a run without examples", "remarks"),
+    "card.changed": ("remarks of other values", "remarks"),
     "trend.changes": ("leaderboard of a family", "leaderboard"),
     "trend.lines": ("leaderboard of a family", "leaderboard"),
     "card.partial": ("card of a part", "card"),

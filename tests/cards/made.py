@@ -80,6 +80,11 @@ RUN = Report(
 )
 
 
+def declared(name):
+    """The metrics of a benchmark by their name."""
+    return {metric.name: metric for metric in get(name).metrics("clean")}
+
+
 def run(folder, **changes):
     """The folder of a scoring run."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -90,4 +95,4 @@ def run(folder, **changes):
 
 def cards(model, folder, *options):
     """What ``probes card`` tells."""
-    return commands.run("cards", model, folder, "--org", "org", *options)
+    return commands.run("scoring.commands.card", model, folder, "--org", "org", *options)

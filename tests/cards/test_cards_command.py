@@ -8,8 +8,8 @@ from huggingface_hub import DatasetCard, HfApi, ModelCard
 
 from cards.formats.results_card import MARKER, with_card
 from cards.leaderboard import entries_of
-from scoring.declared import DECLARED
 from scoring.inference.checkpoint import identity
+from scoring.uploads import DECLARATIONS
 from tests.cards.made import PROBES, RUN, cards, data, estimate, manifest, run
 from tests.support.commands import client
 from tests.support.hub import GUEST, File, Hub
@@ -102,7 +102,7 @@ def test_the_results_are_published_as_a_data_set_and_are_the_source(hub, tmp_pat
     assert f"](<{path}>)" in card.text
     assert (card.data.pretty_name, card.data.license) == ("results", "apache-2.0")
     (tmp_path / "copy.json").write_bytes(hub.repos["dataset", "org/results"].at("main").tree[path].data)
-    assert list(entries_of(tmp_path / "copy.json", DECLARED)), "a leaderboard takes the file, as the card says"
+    assert list(entries_of(tmp_path / "copy.json", DECLARATIONS)), "a leaderboard takes the file, as the card says"
 
 
 def test_a_dry_run_shows_the_card_of_a_model_of_the_hub_without_a_network(tmp_path, monkeypatch):

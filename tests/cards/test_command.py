@@ -11,7 +11,13 @@ from tests.support import commands
 from tests.support.helpers import ROOT
 
 TOKEN = "hf_" + "abcdefghij" * 3 + "0123"
-MODULES = ("builders.push", "cards", "scoring.commands.leaderboard", "mitigation.publish", "scoring.commands.rescore")
+MODULES = (
+    "builders.push",
+    "scoring.commands.card",
+    "scoring.commands.leaderboard",
+    "mitigation.publish",
+    "scoring.commands.rescore",
+)
 ALL = (*MODULES, "builders.generate", "builders.rebuild", "mitigation", "pmi", "scoring")
 
 
@@ -75,7 +81,7 @@ def test_other_arguments_reach_the_command(monkeypatch, capsys):
             "error: no/where has no built data set; run probes build --out",
         ),
         (
-            "cards",
+            "scoring.commands.card",
             ("no/model", "no/where", "--org", "org"),
             "error: no/where cannot be read as results (No such file or ",
         ),

@@ -13,15 +13,24 @@ from builders import datasets
 from cards import results
 from cards.common.text import CardError
 from cards.formats.evaluation import ResultSource, eval_files, published_results
-from cards.leaderboard import DATASETS, entries_of, headline_columns, matrix_rows, page, task_tables
+from cards.leaderboard import (
+    DATASETS,
+    Collected,
+    entries_of,
+    headline_columns,
+    matrix_rows,
+    page,
+    task_tables,
+    with_changes,
+)
 from cards.overview import model_matrix
-from cards.results import COMPARISON, read
+from cards.results import Upload, read
 from scoring import benchmarks
-from scoring.declared import DECLARED
 from scoring.report.comparison import comparison
 from scoring.report.headlines import headline_changes
 from scoring.statistics.stats import corrected
-from tests.cards.made import DIGEST, PROBES, RUN, estimate, manifest, run
+from scoring.uploads import DECLARATIONS
+from tests.cards.made import DIGEST, PROBES, RUN, declared, estimate, manifest, run
 from tests.scoring.made_runs import made_comparison
 from tests.scoring.test_pages import MEASURE, browse
 from tests.support import commands
@@ -29,7 +38,7 @@ from tests.support.hub import CUT, File, Hub
 
 
 def of(*places):
-    return task_tables(entry for place in places for entry in entries_of(place, DECLARED))
+    return task_tables(entry for place in places for entry in entries_of(place, DECLARATIONS))
 
 
 def published(folder, place):
@@ -95,8 +104,8 @@ def test_further_metrics_of_a_run_have_columns_of_their_own(tmp_path):
     metrics = {task: {t.metric for t in tables if t.task == task} for task in ("stsb", "explicit")}
     assert metrics == {"stsb": {"gas", "gld", "add_raw", "ratio_male"}, "explicit": {"labour_correlation", *names}}
     text = page(tables)
-    declared = DECLARED.metrics(RUN, "neutral") | DECLARED.metrics(RUN, "occugender")
-    assert all(f"<small>{declared[name].title}</small>" in text for name in ("gld", "add_raw", "ratio_male", *names))
+    titles = declared("neutral") | declared("occugender")
+    assert all(f"<small>{titles[name].names[0]}</small>" in text for name in ("gld", "add_raw", "ratio_male", *names))
     assert "1 model, 2 tasks with 8 scores." in text
     assert "Leaderboards of the Hub leave out models with a base model" in text
 
@@ -118,7 +127,7 @@ def test_published_results_give_the_same_numbers_as_their_run(runs, tmp_path):
         ], "all but the further metrics, for which the Hub has no place"
         assert [b.entries[0].value for b in of(place)] == [0.25, 0.25, 55]
         assert {entry.model for table in of(place) for entry in table.entries} == {"worse"}
-        gas, score = DECLARED.metrics(RUN, "neutral")["gas"].title, DECLARED.metrics(RUN, "unstereo")["us_score"].title
+        gas, score = declared("neutral")["gas"].names[0], declared("unstereo")["us_score"].names[0]
         assert [table.title for table in of(place)] == [gas, gas, score], "and not the names in files"
         assert f">{gas}</button>" in page(of(place))
 
@@ -152,7 +161,7 @@ def test_the_page_needs_nothing_outside_itself_and_can_be_sorted(runs):
 
 def test_a_task_says_how_to_read_its_metric_where_a_run_does(runs, tmp_path):
     shown = Page(page(of(published(runs[0], tmp_path / "worse"), runs[1])))
-    reading = DECLARED.metrics(RUN, "neutral")["gas"].reading
+    reading = declared("neutral")["gas"].reading
     assert shown.texts.count(reading) == 1
     assert reading not in Page(page(of(tmp_path / "worse"))).texts
 
@@ -384,6 +393,11 @@ def test_a_space_that_is_refused_leaves_the_page_and_is_sent_by_the_next_command
 # The matrix
 
 
+def compared_as(content):
+    """What a leaderboard takes from this project, with scores as they are in the files and one comparison."""
+    return replace(DECLARATIONS, checked_run=lambda run, _: Upload(run), changes=lambda *_: content)
+
+
 @pytest.fixture
 def compared(tmp_path):
     """Pages of a model alone, with an adapter, and of an adapter whose card names the model."""
@@ -391,9 +405,9 @@ def compared(tmp_path):
     base = run(tmp_path / "a")
     tuned = run(tmp_path / "b", adapter="fair@abc", estimates=(near,))
     worse = run(tmp_path / "c", adapter="org/worse", estimates=(far,))
-    entry = next(entries_of(worse, DECLARED))
+    entry = next(entries_of(worse, DECLARATIONS))
     apart = replace(entry, model="org/worse", base="org/model", setting="")
-    return task_tables([*entries_of(base, DECLARED), *entries_of(tuned, DECLARED), apart])
+    return task_tables([*entries_of(base, DECLARATIONS), *entries_of(tuned, DECLARATIONS), apart])
 
 
 def test_an_adapter_stands_below_its_base_with_the_change(compared):
@@ -416,11 +430,13 @@ def test_a_run_that_was_compared_with_its_base_has_the_paired_change(tmp_path):
     change |= {"value": -0.05, "low": -0.06, "high": -0.04, "p": 1e-6, "p_side": 0.0}
     words = []
     for before in (None, 0.25, 0.75):  # the last is of another base
+        differences = []
         if before is not None:
-            COMPARISON.write(
-                near / "compare.json", {"differences": [{**change, "before": before, "after": before - 0.05}]}
-            )
-        texts = [text.strip() for text in Page(all_scores(page(of(base, near)))).texts if text.strip()]
+            differences = [{**change, "before": before, "after": before - 0.05, "verdict": ""}]
+        collected = Collected(compared_as({"differences": differences}))
+        for place in (base, near):
+            collected.add_path(place)
+        texts = [text.strip() for text in Page(all_scores(collected.page().decode())).texts if text.strip()]
         words.append(texts[texts.index("adapter fair") + 3])
     assert words == ["unclear", "nearer", "unclear"]
 
@@ -491,16 +507,18 @@ def test_a_leaderboard_and_a_comparison_say_the_same_of_the_same_pairs(seed, tmp
         (tmp_path / folder).mkdir()
         scored = replace(report, data=dict.fromkeys(sorted(places), "1.0.0 sha256:aa"))
         (tmp_path / folder / "results.json").write_text(results.text(scored, {}))
-    (tmp_path / "run" / "compare.json").write_text(comparison(compared))
     told = {change.difference.key: change.verdict for change in compared.changes}
     told |= {change.difference.key: change.verdict for change in headline_changes(compared)}
-    rows = matrix_rows([*entries_of(tmp_path / "base", DECLARED), *entries_of(tmp_path / "run", DECLARED)])
+    collected = Collected(compared_as(json.loads(comparison(compared))))
+    for folder in ("base", "run"):
+        collected.add_path(tmp_path / folder)
+    rows = matrix_rows(with_changes(collected.entries, collected.folders, collected.declarations))
     base, row = sorted(rows, key=lambda one: bool(one.setting))
     shown = row.changes(base)
     assert len(shown) >= 5
     by_place = {
         (entry.dataset, entry.task, entry.metric): (entry.benchmark, entry.metric)
-        for entry in entries_of(tmp_path / "run", DECLARED)
+        for entry in entries_of(tmp_path / "run", DECLARATIONS)
     }
     for place, word in shown.items():
         benchmark, metric = by_place[place]

@@ -14,8 +14,8 @@ from cards.overview.model_matrix import Cell, Column, ModelRow
 from cards.overview.trends import trends
 from cards.results import NAMED_REVISION
 from scoring.benchmarks import get, names
-from scoring.declared import DECLARED
-from tests.cards.made import DIGEST, RUN, estimate, run
+from scoring.uploads import DECLARATIONS
+from tests.cards.made import DIGEST, RUN, declared, estimate, run
 from tests.scoring.test_pages import browse
 
 KEY = ("unstereo", "ours-5", "us_score")
@@ -40,7 +40,7 @@ def all_benchmarks(folder, **changes):
         for group in dict.fromkeys([headline.shown or "first", "second"]):
             config = next((config for config, of in headline.groups.items() if of == group), group)
             data[f"{headline.dataset}/{config}/test"] = f"1.0.0 sha256:{DIGEST}"
-            ideal = DECLARED.metrics(RUN, name)[headline.metric].ideal
+            ideal = declared(name)[headline.metric].ideal
             key = name, headline.group(config), headline.metric
             scores.append(estimate(*key, 0.5, 0.4, 0.6, ideal=ideal, ability=name == "biaske"))
     return run(folder, estimates=tuple(scores), data=data, **changes)
@@ -76,7 +76,7 @@ def measured(folder, text, width):
 def test_the_first_view_has_at_most_nine_scores_and_all_are_seen(tmp_path, width):
     places = [all_benchmarks(tmp_path / name, model=name) for name in ("EleutherAI/pythia-6.9b-deduped", "b")]
     found = measured(
-        tmp_path, page(task_tables(entry for path in places for entry in entries_of(path, DECLARED))), width
+        tmp_path, page(task_tables(entry for path in places for entry in entries_of(path, DECLARATIONS))), width
     )
     assert found["width"] <= width
     assert max(found["right"]) <= width, "the last column ends inside the page"
@@ -86,7 +86,7 @@ def test_the_first_view_has_at_most_nine_scores_and_all_are_seen(tmp_path, width
 
 
 def test_a_column_is_the_headline_of_a_benchmark_in_words(tmp_path):
-    columns = headline_columns(entries_of(all_benchmarks(tmp_path / "a"), DECLARED))
+    columns = headline_columns(entries_of(all_benchmarks(tmp_path / "a"), DECLARATIONS))
     with_headline = [name for name in names() if get(name).headline]
     assert sorted(column.note.split()[0].rstrip(",") for column in columns) == sorted(with_headline)
     assert {column.title for column in columns} == {get(name).headline.column for name in with_headline}
@@ -97,7 +97,7 @@ def test_a_run_of_an_earlier_version_has_the_title_of_this_one(tmp_path, monkeyp
     monkeypatch.setattr("scoring.report.summary.summary_of", lambda _: {})
     headlines = {"neutral": {"dataset": "gender-neutral-probes", "metric": "gas"}}
     score = estimate(title="Gender score")
-    (column,) = headline_columns(entries_of(run(tmp_path, estimates=(score,), headlines=headlines), DECLARED))
+    (column,) = headline_columns(entries_of(run(tmp_path, estimates=(score,), headlines=headlines), DECLARATIONS))
     assert (column.title, column.note) == (get("neutral").headline.column, "neutral stsb, ideal 0")
 
 
@@ -109,7 +109,7 @@ def test_revisions_of_a_model_are_rows_of_their_own_and_adapters_are_below_their
     tuned = run(
         tmp_path / "tuned", model="org/m", adapter="fair", revision="2" * 40, environment={NAMED_REVISION: "step2"}
     )
-    rows = matrix_rows(entry for path in (*steps, tuned) for entry in entries_of(path, DECLARED))
+    rows = matrix_rows(entry for path in (*steps, tuned) for entry in entries_of(path, DECLARATIONS))
     assert [(one.model, one.setting, one.step) for one in rows] == [
         ("org/m", "", 1.0),
         ("org/m", "", 2.0),
@@ -227,10 +227,10 @@ def test_families_beyond_three_are_in_figures_of_their_own():
 def test_language_ability_has_a_column_that_says_what_was_measured(tmp_path):
     scores = (estimate(), estimate("stereoset", "all", "lms", 80, 75, 85, ideal=100.0, most=100, ability=True))
     data = {**RUN.data, "biaske/stereoset/test": f"1.0.0 sha256:{DIGEST}"}
-    rows = matrix_rows(entries_of(run(tmp_path, estimates=scores, data=data), DECLARED))
+    rows = matrix_rows(entries_of(run(tmp_path, estimates=scores, data=data), DECLARATIONS))
     assert rows[0].ability.value == 80
-    assert f"{DECLARED.metrics(RUN, 'stereoset')['lms'].short} of stereoset" in overview(rows, [SCORE])
-    assert matrix_rows(entries_of(run(tmp_path / "b", estimates=scores[:1]), DECLARED))[0].ability is None
+    assert f"{declared('stereoset')['lms'].names[1]} of stereoset" in overview(rows, [SCORE])
+    assert matrix_rows(entries_of(run(tmp_path / "b", estimates=scores[:1]), DECLARATIONS))[0].ability is None
 
 
 @pytest.mark.fault(50)

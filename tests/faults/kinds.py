@@ -60,7 +60,6 @@ from scoring.adapters.attach import peft_config
 from scoring.adapters.facts import Adapter, AdapterError, Change, Cost
 from scoring.asking.result import read_examples
 from scoring.commands import rescore
-from scoring.declared import DECLARED
 from scoring.inference import checkpoint
 from scoring.inference.load_options import load
 from scoring.inference.measurements import MEASURED
@@ -68,6 +67,7 @@ from scoring.inference.store import Store
 from scoring.inputs import prompts, tables
 from scoring.reproduce import figures, measured, published
 from scoring.types import Option, Request, Response, ScoringError
+from scoring.uploads import DECLARATIONS
 from tests.cards.made import RUN
 from tests.support.helpers import signed
 
@@ -333,7 +333,7 @@ def foreign_files(folder):
         **{name: lambda name=name: count([folder / name], gendered=["she", "he"], jobs=1) for name in counted},
         "scores.csv": lambda: rescore.rescore("unstereo", folder / "scores.csv", folder, 5, 0),
         "prompt.json": lambda: prompts.read(folder / "prompt.json"),
-        FOLDER: lambda: page(task_tables(entries_of(scores.parent, DECLARED))),
+        FOLDER: lambda: page(task_tables(entries_of(scores.parent, DECLARATIONS))),
     }
     files = {name: (folder / name,) for name in readers} | {FOLDER: tuple(sorted(scores.iterdir()))}
     errors = ScoringError, PmiError, CardError

@@ -30,7 +30,7 @@ WRITERS = {
     "builders.generation.costs.SentLog._write": "tests/faults/test_servers.py changes what was sent",
     "builders.sources.fetch": "pinned files, which have a hash",
     "builders.files.write.write_split": "Parquet",
-    "cards.__main__.main": SHOWN,
+    "scoring.commands.card.main": SHOWN,
     "cards.common.draw": SHOWN,
     "cards.common.files": "the writers themselves",
     "cards.leaderboard.make": SHOWN,

@@ -40,7 +40,7 @@ COMMANDS = [
     ("scoring", "tiny-causal", "--prompt"),
     ("scoring.commands.rescore",),
     ("mitigation", "prompts", "tiny-causal", "--out"),
-    ("cards",),
+    ("scoring.commands.card",),
 ]
 
 

@@ -68,7 +68,7 @@ def test_from_data_to_a_score_on_a_models_page_and_to_an_adapter_with_its_own(tm
             ("org/less", ("--adapter", "org/less"), "adapter org/less"),
         ):
             value = scored(tmp_path / model, version, *options)
-            told = run("-m", "cards", model, tmp_path / model, "--org", "org", "--push", "--partial")
+            told = run("-m", "scoring.commands.card", model, tmp_path / model, "--org", "org", "--push", "--partial")
             assert f"Pull request: {hub.url}/{model}/discussions/1" in told
             (entry,) = json.loads(run("-c", RESULTS, model))
             assert (entry["dataset_id"], entry["task_id"]) == (f"org/{NAME}", CONFIG)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy.stats import t
 
+from builders import datasets
 from builders.files.manifest import ConfigEntry, Manifest, SplitEntry, file_sha256
 from builders.files.write import content_digest
 from builders.parsers.triplets import triplet
@@ -66,6 +67,11 @@ def without_language(requests, on_response):
             yield request
 
 
+def version_of(name: str) -> str:
+    """The version of a data set that the project has; of another one some version."""
+    return datasets.get(name).version if name in datasets.names() else "1.2.3"
+
+
 def data_set(folder: Path, name: str, configs: dict[tuple[str, str], list[dict]]) -> Path:
     """A built data set: rows by config and split, with the manifest that describes them."""
     entries: dict[str, dict[str, SplitEntry]] = {}
@@ -80,7 +86,7 @@ def data_set(folder: Path, name: str, configs: dict[tuple[str, str], list[dict]]
         entries.setdefault(config, {})[split] = entry
     described = {c: ConfigEntry(c, "", "clean", "MIT", "", "", {}, [], {}, [], s) for c, s in entries.items()}
     left_out = {"left": "its source is not at hand."}
-    manifest = Manifest(name, "1.2.3", "", "", "en", [], "", [], described, left_out, {}, {})
+    manifest = Manifest(name, version_of(name), "", "", "en", [], "", [], described, left_out, {}, {})
     (folder / name / "manifest.json").write_text(manifest.json())
     return folder
 

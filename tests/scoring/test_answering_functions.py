@@ -10,8 +10,8 @@ import pytest
 import scoring
 from cards.leaderboard import entries_of
 from cards.results import MOST_UNANSWERED
-from scoring.declared import DECLARED
 from scoring.report.headlines import answer_of, conclusion, headline_changes, headline_scores
+from scoring.uploads import DECLARATIONS
 from tests.scoring.made import data_set
 from tests.scoring.test_benchmarks_bbq import question
 from tests.scoring.test_chat_api import FORMS
@@ -168,7 +168,7 @@ def test_a_leaderboard_has_the_models_and_the_reason_where_nothing_is_concluded(
         scoring.evaluate(MODELS[name], benchmarks=["occugender"], data=data, out=tmp_path / name, **SETTINGS)
     by_model = {}
     for name in ("always male", "planted"):
-        by_model[name] = {entry.metric: entry for entry in entries_of(tmp_path / name, DECLARED)}
+        by_model[name] = {entry.metric: entry for entry in entries_of(tmp_path / name, DECLARATIONS)}
     assert by_model["always male"]["gender_gap"].value == 100
     assert by_model["planted"]["labour_correlation"].headline
 

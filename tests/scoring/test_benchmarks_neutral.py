@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from scoring.asking.result import cluster_of
-from scoring.asking.run import estimate
+from scoring.asking.estimates import cluster_of, estimate
 from scoring.benchmarks import get
 from scoring.inputs.tables import as_table
 from scoring.report.numbers import few_texts

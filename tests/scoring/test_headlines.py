@@ -9,8 +9,8 @@ import pytest
 
 from cards.common.text import cell
 from scoring import benchmarks
+from scoring.asking.estimates import estimate
 from scoring.asking.result import RunResult, load
-from scoring.asking.run import estimate
 from scoring.report.headlines import answer_of, headline_scores, ranked
 from scoring.report.page import deciding, page, rows_of_headline
 from scoring.report.summary import COLUMNS, LINES, markdown

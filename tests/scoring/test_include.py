@@ -16,8 +16,8 @@ from cards.results import read as read_run
 from scoring import benchmarks
 from scoring.__main__ import app
 from scoring.commands import rescore
-from scoring.declared import DECLARED
 from scoring.types import ScoringError
+from scoring.uploads import DECLARATIONS
 from tests.scoring import models
 from tests.support.helpers import ROOT
 
@@ -154,7 +154,7 @@ def test_a_benchmark_and_its_metric_in_one_file_are_in_every_output(file, tmp_pa
     assert "most decisive examples" in page
     assert (out / "examples" / "of_cats.parquet").is_file()
 
-    (entry,) = leaderboard.entries_of(out, DECLARED)
+    (entry,) = leaderboard.entries_of(out, DECLARATIONS)
     assert (entry.dataset, entry.task, entry.metric) == ("cats", "all", "cat_rate")
     assert "cat_rate" in leaderboard.page(leaderboard.task_tables([entry]))
 

@@ -14,7 +14,6 @@ from cards.overview.model_matrix import Cell, ModelRow
 from cards.results import Language
 from scoring import benchmarks
 from scoring.asking import language
-from scoring.declared import DECLARED
 from scoring.report.headlines import (
     Comparison,
     answer_of,
@@ -22,6 +21,7 @@ from scoring.report.headlines import (
     headline_changes,
     headline_scores,
 )
+from scoring.uploads import DECLARATIONS
 from tests.scoring.made import data_set
 from tests.scoring.made_runs import made_comparison, made_run
 from tests.scoring.test_run import job_rows
@@ -100,7 +100,7 @@ def test_a_run_of_a_random_network_has_scores_and_no_verdict(runs):
 
 
 def test_a_leaderboard_does_not_rank_a_model_that_is_at_chance(runs):
-    entries = [entry for folder in reversed(runs) for entry in entries_of(folder, DECLARED)]
+    entries = [entry for folder in reversed(runs) for entry in entries_of(folder, DECLARATIONS)]
     for table in task_tables(entries):
         assert [bool(entry.restriction) for entry in table.entries] == [False, True]
     assert all(entry.ability for entry in entries)

@@ -21,7 +21,7 @@ from builders.builder import Profile, build_datasets
 from builders.parsers.triplets import filled
 from builders.sources.fetch import Fetcher
 from scoring import benchmarks
-from scoring.asking.result import cluster_of
+from scoring.asking.estimates import cluster_of
 from scoring.inference.load_options import load
 from scoring.inputs import tables
 from scoring.lm_eval import __main__ as tasks

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import scoring
 from scoring import ScoringError, benchmarks
 from scoring.__main__ import app
-from scoring.asking.run import estimate
+from scoring.asking.estimates import estimate
 from scoring.benchmarks import _prompts
 from scoring.inputs.prompt_file import read
 from tests.scoring.made import data_set

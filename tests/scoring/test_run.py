@@ -36,7 +36,7 @@ from scoring.inputs import prompts
 from scoring.inputs.tables import DataMissing
 from scoring.options import Settings
 from scoring.types import Option, Request, ScoringError
-from tests.scoring.made import Memory, data_set
+from tests.scoring.made import Memory, data_set, version_of
 from tests.support.helpers import ROOT, beside
 
 torch.set_num_threads(1)
@@ -134,7 +134,7 @@ def test_the_results_name_data_model_profile_and_prompt(whole):
         "unstereo/ours-10/test",
         "gender-neutral-probes/llm-1/test",
     }
-    assert result["data"]["unstereo/ours-5/test"].startswith("1.2.3 sha256:")
+    assert result["data"]["unstereo/ours-5/test"].startswith(f"{version_of('unstereo')} sha256:")
     assert (result["profile"], result["prompt"], result["dtype"]) == ("clean", "plain", "float32")
     assert result["environment"]["benchmark unstereo"] == "1.0.0"
     groups = {e["group"] for e in result["estimates"] if e["benchmark"] == "unstereo"}

@@ -23,9 +23,10 @@ from builders.generation.spending import Spending
 from cards.common.answer_key import answer_key, shown_key
 from cards.common.files import locked
 from scoring import report
+from scoring.asking.estimates import SAMPLED as SAMPLED_DTYPE
+from scoring.asking.estimates import estimate
 from scoring.asking.result import RunResult, runs_beside
-from scoring.asking.run import Part, estimate, read, report_of, without
-from scoring.declared import SAMPLED as SAMPLED_DTYPE
+from scoring.asking.run import Part, read, report_of, without
 from scoring.inference.chat import messages
 from scoring.inference.engines import Call, EngineKind, NoModel, refuse_loading
 from scoring.inference.parallel import Processes

@@ -19,13 +19,14 @@ from cards.common.text import CardError, refuse_secrets, slug
 from cards.formats.evaluation import Result, ResultSource, eval_files, published_results
 from cards.formats.results_card import with_card
 from cards.hub import check_model
+from scoring.uploads import checked_run
 
 #: How many results, and how many remarks, are shown.
 SHOWN = 10
 
 
 def build(
-    model: hub.HubModel, run: results.Report, organisation: str, data: Path | None, source: ResultSource
+    model: hub.HubModel, upload: results.Upload, organisation: str, data: Path | None, source: ResultSource
 ) -> tuple[dict[str, bytes], list[Result], list[str]]:
     """The files for the repository of a model by path, the published results, and what is not published.
 
@@ -40,7 +41,9 @@ def build(
     def manifest(dataset: str, version: str) -> tuple[str, str]:
         return hub.manifest(model.api, organisation, dataset, version, data)
 
+    run = upload.run
     published, remarks = published_results(run, organisation, manifest)
+    remarks = [*upload.remarks(), *remarks]
     # The configs of a data set have one version.
     versions = {name.partition("/")[0]: version.split()[0] for name, version in run.data.items()}
     texts = {}
@@ -100,7 +103,8 @@ def main(
     if not org or "/" in org:
         raise typer.BadParameter(f"--org is {org!r}; name the organisation that has the data sets, such as my-team.")
     with hub.explained(errors, CardError):
-        run = results.read(folder)
+        upload = checked_run(results.load(folder), folder if folder.is_dir() else folder.parent)
+        run = results.check(str(folder), upload.run)
         api = HfApi()
         # A dry run shows the section without a network too, beside an empty card.
         absent = ""
@@ -138,7 +142,7 @@ def main(
         described = ResultSource(date or written)
         if url:
             described = ResultSource(date or written, url, title, user, source_org)
-        files, published, remarks = build(model, run, org, data, described)
+        files, published, remarks = build(model, upload, org, data, described)
         changed = changed_files(model, files)
         for line in overview(model, changed, published, remarks, full=diff):
             console.print(line)
@@ -227,4 +231,4 @@ def difference(path: str, current: str | None, content: bytes) -> Iterator[str]:
 app = single(main)
 
 if __name__ == "__main__":
-    start(app, "python -m cards")
+    start(app, "python -m scoring.commands.card")
