@@ -16,7 +16,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from cards.common.numbers import interval_text
 from cards.common.sentences import say, unanswered_text
-from cards.common.stored import STRICT, Stored, document, first_fault, opened, parsed, signed
+from cards.common.stored import STRICT, document, first_fault, opened, parsed, signed
 from cards.common.text import CardError
 from cards.common.verdict import Numbers
 
@@ -33,8 +33,6 @@ STATUSES = ("refused", "unknown", "unclear", "cut", "empty", "blocked")
 MOST_UNANSWERED = 50.0
 #: The relative rounding error by which a number may exceed the range of its metric.
 _ROUNDING = 1e-9
-#: ``compare.json``.
-COMPARISON = Stored("a comparison of two runs", "compare the runs again", unsigned=True)
 
 
 def _decode_infinity(value: Any) -> Any:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 import tomllib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
-from builders.files.folders import sync as written_through
-from builders.generation.append_log import AppendLog, sealed, unsealed
+from builders.generation.append_log import AppendLog
 from builders.generation.responses import ChatError, ChatResponse, request_key
 from builders.parsers import read
-from cards.common.files import put
 
 _MILLION = 1_000_000
 # An upper bound on the tokens that a chat template adds to a message.
@@ -136,29 +133,15 @@ def prompt_text(body: Mapping[str, Any]) -> str:
     return "\n".join(message["content"] for message in body["messages"])
 
 
-#: What the first line and the line after it are sealed with.
-_HEAD, _FIRST = "head of what was sent", "first"
-
-
-def _seal_of(line: bytes) -> str:
-    """The checksum at the end of a line."""
-    return line.rpartition(b"\t")[2].decode()
-
-
 class SentLog(AppendLog):
     """The requests that were sent within a budget, each in a file before it is sent, so that a kill loses no charge.
 
-    A line has the key and the model of a request, the most tokens of its prompt and reply, 1 when it is sent or -1 when
-    the server did not process it, and the prices of a million tokens of each; then a checksum of it and of the line
-    before. The requests of all models and servers count, so that two names do not have a budget each. The first line
-    has the number of lines and the checksum of the last one, so a lost line is found anywhere, also at the end::
+    A line is JSON: the key and the model of a request, the most tokens of its prompt and reply, 1 when it is sent or -1
+    when the server did not process it, and the prices of a million tokens of each. The requests of all models and
+    servers count, so that two names do not have a budget each::
 
-        {"count": "000000000002", "last": "<checksum of the second line>"}
-        ["<key>", "m", 17, 50, 1, "2.5", "10"]     checksum of this line, made with the key "first"
-        ["<key>", "m", 17, 50, -1, "2.5", "10"]    checksum of this line, made with the checksum above
-
-    A line is added before the first line is written anew. So after a kill between both, one line more than the number
-    is right.
+        ["<key>", "m", 17, 50, 1, "2.5", "10"]
+        ["<key>", "m", 17, 50, -1, "2.5", "10"]
 
     Parameters
     ----------
@@ -174,7 +157,7 @@ class SentLog(AppendLog):
     Raises
     ------
     ChatError
-        When a line is not as it was written or lacks, or as :class:`builders.generation.responses.ResponseCache`.
+        When a line is none of these, or as :class:`builders.generation.responses.ResponseCache`.
     """
 
     error = ChatError
@@ -188,23 +171,31 @@ class SentLog(AppendLog):
         self._count: Counter[str] = Counter()
         self._tokens: dict[str, tuple[int, int]] = {}
         self._prices: dict[str, CostModel] = {}
-        self._number = 0
-        self._seal = _FIRST
-        # A line is sealed with the one before it, so two threads must not add at the same time.
-        self._adding = threading.Lock()
         try:
-            contents = self._contents() if path.exists() else []
+            for number, line in enumerate(self.lines, 1):
+                self._read(number, line)
         except BaseException:
             self.close()
             raise
-        for content in contents:
-            key, sent_to, prompt_tokens, reply_tokens, count, *paid = json.loads(content)
-            self._count[key] += count
-            self._tokens[key] = prompt_tokens, reply_tokens
-            # Lines of earlier versions have no prices.
-            if paid and sent_to != model:
+
+    def _read(self, number: int, line: bytes) -> None:
+        """Counts a line of the file."""
+        try:
+            # Lines of earlier versions have a checksum after a tab, and the first one is an object with their number.
+            content = json.loads(line.partition(b"\t")[0])
+            if isinstance(content, dict):
+                return
+            key, sent_to, prompt_tokens, reply_tokens, count, *paid = content
+            self._count[key] += int(count)
+            self._tokens[key] = int(prompt_tokens), int(reply_tokens)
+            if paid and sent_to != self.model:
                 prompt, reply = paid
                 self._prices[key] = CostModel(Decimal(prompt), Decimal(reply))
+        except (ValueError, TypeError, ArithmeticError):
+            raise ChatError(
+                f"{self.path} line {number} cannot be read, so --budget does not know what was spent; restore the "
+                "file, or delete it to count the recorded replies alone."
+            ) from None
 
     def add(self, body: Mapping[str, Any], count: int) -> None:
         """Notes that a request is sent (1), or that one that was noted was not processed (-1)."""
@@ -213,71 +204,7 @@ class SentLog(AppendLog):
         if self.prices:
             # As text, because a price is an exact decimal number.
             line += [str(self.prices.prompt), str(self.prices.reply)]
-        with self._adding:
-            if not self.path.exists():
-                # The file begins with its first line, so that a file without one is known to be damaged.
-                self._write([])
-            self.append(self._next(json.dumps(line).encode()))
-            with self._errors(), self.path.open("r+b") as file:
-                # In place: the first line has the same length whatever it states.
-                file.write(self._head())  # of a fixed length
-                file.flush()
-                os.fsync(file.fileno())
-
-    def _contents(self) -> list[bytes]:
-        """The contents of the lines after the first, each compared with its checksum."""
-        head = unsealed(self.lines[0], _HEAD) if self.lines else None
-        old = [unsealed(line) for line in self.lines]
-        if head is None and old and None not in old:
-            # Lines of an earlier version are sealed one by one.
-            contents = [content for content in old if content is not None]
-            self._write(contents)
-            return contents
-        if head is None:
-            raise self._damaged("line 1 is not as it was written")
-        stated = json.loads(head)
-        contents = []
-        seals = [_FIRST]
-        for number, line in enumerate(self.lines[1:], 2):
-            content = unsealed(line, seals[-1])
-            if content is None:
-                raise self._damaged(f"line {number} is not as it was written, or a line before it is missing")
-            contents.append(content)
-            seals.append(_seal_of(line))
-        # A command that was killed may have added a line and not its number.
-        complete = int(stated["count"]) in (len(contents), len(contents) - 1)
-        if not complete or stated["last"].rstrip() != seals[int(stated["count"])]:
-            raise self._damaged(f"has {len(contents)} of {int(stated['count'])} lines")
-        # The next line is sealed with the last one that was found.
-        self._number = len(contents)
-        self._seal = seals[-1]
-        return contents
-
-    def _damaged(self, fault: str) -> ChatError:
-        return ChatError(
-            f"{self.path} {fault}, so --budget does not know what was spent; restore the file, or delete it to count "
-            "the recorded replies alone."
-        )
-
-    def _next(self, content: bytes) -> bytes:
-        """The line of the next content, which counts from now on."""
-        # Sealed before the number counts up, so that the seal is that of the line before.
-        line = sealed(content, self._seal)
-        self._number += 1
-        self._seal = _seal_of(line)
-        return line
-
-    def _head(self) -> bytes:
-        """The first line."""
-        return sealed(json.dumps({"count": f"{self._number:012}", "last": f"{self._seal:<16}"}).encode(), _HEAD)
-
-    def _write(self, contents: Sequence[bytes]) -> None:
-        """Writes the whole file in one step."""
-        lines = [self._next(content) for content in contents]
-        with self._errors():
-            # The head is made last: it has the number and the last checksum of these lines.
-            put(self.path, b"\n".join([self._head(), *lines, b""]))
-            written_through(self.path.parent)
+        self.append(json.dumps(line).encode())
 
     def price(self, key: str, prices: CostModel) -> CostModel:
         """The prices of a request: those at which it was sent to another model, or else the given ones of this one."""

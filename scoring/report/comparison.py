@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cards.common.numbers import Scale
-from cards.common.stored import document, signed
+from cards.common.stored import document
 from cards.common.text import grouped
 from cards.common.verdict import LEVEL, MARGIN
 from cards.results import SCHEMA
@@ -69,7 +69,7 @@ def comparison(compared: Comparison) -> str:
         "differences": differences,
         "agreements": [asdict(entry) for entry in compared.agreements],
     }
-    return document(signed(content), 2, in_page=True).decode()
+    return document(content, 2, in_page=True).decode()
 
 
 def _facts(report: Report) -> dict[str, Any]:

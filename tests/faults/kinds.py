@@ -40,7 +40,7 @@ from builders.sources.fetch import Fetcher
 from cards.common.files import RECORD, put_all, refuse_foreign
 from cards.common.text import CardError
 from cards.formats.evaluation import FOLDER
-from cards.leaderboard import entries_of, page, paired_changes, task_tables
+from cards.leaderboard import entries_of, page, task_tables
 from mitigation.ability import glue, zero_shot
 from mitigation.ability.zero_shot import HarnessResult
 from mitigation.adapters.write import write_facts
@@ -216,14 +216,11 @@ def stored(folder):
     score = {"group": "ours-5", "metric": "us_score", "value": 0.5, "low": None}
     published.SCORES.write(estimates[0], {"estimates": [score]})
     measured.REPLAYED.write(estimates[1], {"ours-5": {"kept": 4954}})
-    change = {"benchmark": "neutral", "group": "stsb", "metric": "gas", "before": 0.25, "after": 0.125}
-    change |= {"value": -0.125, "low": -0.25, "high": -0.0625, "p": 0.015625}
-    cards.results.COMPARISON.write(folder / "compare.json", {"differences": [change]})
     network = folder / "network.json"
     MEASURED.write(network, {"value": [True, True, False], "findings": {"cache": "Without a cache."}})
     sweep = folder / "sweep.json"
     figures.SWEEP.write(sweep, {"model": "m", "layer": {"SS": [[0, 52.5, 50.25, 54.0]]}, "units": {}})
-    runs = *runs, *estimates, folder / "compare.json", network, sweep
+    runs = *runs, *estimates, network, sweep
     readers = (
         lambda: repr(glue._stored(runs[0], "k")),
         lambda: repr(zero_shot.stored(runs[1], {"model": "m"})),
@@ -231,12 +228,11 @@ def stored(folder):
         lambda: repr((comparison.measured_before(folder), comparison.reasons_before(folder))),
         lambda: repr(published.read(estimates[0])),
         lambda: repr(measured.REPLAYED.read(estimates[1], dict, ScoringError)),
-        lambda: repr(paired_changes(folder)),
         lambda: repr(MEASURED.read(network, dict, ScoringError)),
         lambda: repr(figures.SWEEP.read(sweep, dict, ScoringError)),
     )
     of_tables = glue.RUN, zero_shot.FILE, alignment.FOUND, comparison.METHODS
-    kinds = (*of_tables, published.SCORES, measured.REPLAYED, cards.results.COMPARISON, MEASURED, figures.SWEEP)
+    kinds = (*of_tables, published.SCORES, measured.REPLAYED, MEASURED, figures.SWEEP)
     return {
         kind.name: Kind((path,), read, (MitigationError, ScoringError, CardError))
         for kind, path, read in zip(kinds, runs, readers, strict=True)

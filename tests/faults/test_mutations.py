@@ -27,7 +27,6 @@ WRITERS = {
     "builders.publish.published.published_form": "compared with a fresh build and removed",
     "builders.publish.published.published": "Parquet",
     "builders.generation.append_log": "replies",
-    "builders.generation.costs.SentLog._write": "tests/faults/test_servers.py changes what was sent",
     "builders.sources.fetch": "pinned files, which have a hash",
     "builders.files.write.write_split": "Parquet",
     "scoring.commands.card.main": SHOWN,

@@ -29,34 +29,6 @@ def heading(*columns):
     print("| --- |" + " --: |" * (len(columns) - 1), flush=True)
 
 
-def files_text(kinds, harmless):
-    """The figure of changed files in SECURITY.md; ``harmless`` is the word for changes that are no fault."""
-    total = {end: sum(row[end] for row in kinds.values()) for end in ("changes", *ENDS)}
-    return (
-        f"{len(kinds)} kinds, {total['changes']:,} changes: {total['sentence']:,} sentences, {total['harmless']:,} "
-        f"{harmless}, {total['silent']} silent, {total['traceback']} tracebacks, {total['hang']} hangs"
-    )
-
-
-def commands_text(commands):
-    """The figure of changes between two commands in SECURITY.md."""
-    rows = [rows[change] for rows in commands.values() for change in between.CHANGES]
-    total = {end: sum(row[end] for row in rows) for end in ("changes", *between.ENDS)}
-    return (
-        f"{len(commands)} commands, {total['changes']:,} changes: {total['fresh']:,} as fresh, {total['sentence']:,} "
-        f"sentences, {total['silent']} silent, {total['traceback']} tracebacks"
-    )
-
-
-def commands_table(commands):
-    """The table of changes between two commands in SECURITY.md."""
-    lines = [f"| command | {' | '.join(between.CHANGES)} |", "| --- | --- | --- | --- |"]
-    for name, rows in commands.items():
-        cells = [f"{rows[change]['fresh']} fresh, {rows[change]['sentence']} sentences" for change in between.CHANGES]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
 def kind_row(name, number):
     """How changes of a kind of file end, and what must not be."""
     with tempfile.TemporaryDirectory() as folder:
