@@ -37,7 +37,7 @@ from mitigation.running.evaluate import (
     score_texts,
     text_changes,
 )
-from mitigation.training.data import refuse_test_pairs, remark_on_test_rows, training_prompts
+from mitigation.training.data import refuse_test_pairs, remark_on_test_rows, shared_measures, training_prompts
 from scoring import benchmarks, report
 from scoring.adapters.facts import FACTS, PROMPT, Adapter, Change, Numbers, is_whole_model, read
 from scoring.asking import answering
@@ -142,6 +142,9 @@ def make_and_evaluate(
         # Under the lock, so that two commands into the same folder do not mix their steps.
         files.put(work / MARK, b"The steps of a run of probes mitigate.\n", work / files.RECORD)
         adapter = make_adapter(recipe, settings, model, data, work / "made", errors, out)
+        # Scores of test rows that are in the training text are no evidence, and a reader of the card must see it.
+        shared = shared_measures(settings, data.source)
+        adapter = replace(adapter, measures={**adapter.measures, **shared})
         if chosen is not None:
             # A recipe may have measured changes of its own, which come first.
             changes, compared = evaluate_adapter(model, chosen, work, out.name, errors, answers)

@@ -1,5 +1,6 @@
 """The data that recipes learn from, and the check that it contains nothing of a test split."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -164,7 +165,7 @@ def refuse_test_pairs(settings: Any, source: str) -> None:
         return  # mabel has a number of pairs
     pairs = [_sentences(row) for row in read_pairs(path)]
     shared: dict[int, str] = {}
-    for name, rows in _test_rows(source):
+    for name, rows in _test_rows(source, OF_PAIRS):
         keys: set[str] = set()
         runs: set[tuple[str, ...]] = set()
         for row in rows:
@@ -182,6 +183,40 @@ def refuse_test_pairs(settings: Any, source: str) -> None:
         )
 
 
+def shared_test_rows(texts: Iterable[str], source: str) -> dict[str, list[str]]:
+    """The ids of test rows that have :data:`RUN` words in a row with a training text, by the name of their split.
+
+    The splits are those of all benchmarks; what is not built in ``source`` is not compared.
+    """
+    rows_of: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    for split, rows in _test_rows(source, benchmarks.names()):
+        for number, row in enumerate(rows):
+            for key in _sentences(row):
+                for run in _runs(key):
+                    rows_of.setdefault(run, []).append((split, str(row.get("id", number))))
+    shared: dict[str, dict[str, None]] = {}
+    for text in texts:
+        for run in _runs(phrase_key(text)):
+            for split, row_id in rows_of.get(run, ()):
+                shared.setdefault(split, {})[row_id] = None
+    return {split: list(ids) for split, ids in shared.items()}
+
+
+def shared_measures(settings: Any, source: str) -> dict[str, tuple[float, float, float]]:
+    """The number of test rows of each split that a corpus of the user's shares words with, for the card of an adapter.
+
+    A name has the first three rows. Texts of this project share none.
+    """
+    if not getattr(settings, "corpus", "") or not hasattr(settings, "texts"):
+        return {}
+    measures = {}
+    for split, ids in shared_test_rows(settings.texts(), source).items():
+        shown = ", ".join(ids[:3]) + (", …" if len(ids) > 3 else "")
+        name = f"test rows of {split} with {RUN} words in a row of the training text ({shown})"
+        measures[name] = (float(len(ids)), math.nan, math.nan)
+    return measures
+
+
 def remark_on_test_rows(settings: Any) -> list[str]:
     """What to say of settings that train on the test split of a data set, as the paper of FAST does; else nothing."""
     sets, split = getattr(settings, "sets", ""), getattr(settings, "split", "")
@@ -194,9 +229,9 @@ def remark_on_test_rows(settings: Any) -> list[str]:
     ]
 
 
-def _test_rows(source: str) -> Iterator[tuple[str, Iterable[Mapping[str, Any]]]]:
+def _test_rows(source: str, names: Iterable[str]) -> Iterator[tuple[str, Iterable[Mapping[str, Any]]]]:
     """The name and the rows of each available test split of benchmarks."""
-    for name in OF_PAIRS:
+    for name in names:
         benchmark = benchmarks.get(name)
         for dataset, config, split in benchmark.configs:
             if split != "test":

@@ -1,6 +1,7 @@
 """What may be learnt from, and what may not."""
 
 import doctest
+from types import SimpleNamespace
 
 import pytest
 
@@ -8,7 +9,16 @@ from builders.parsers import read
 from builders.text.split import phrase_key
 from mitigation.errors import MitigationError
 from mitigation.training import data as of
-from mitigation.training.data import TrainingData, load_test_splits, refuse_leaks, shared_rows, training_prompts
+from mitigation.training.data import (
+    RUN,
+    TrainingData,
+    load_test_splits,
+    refuse_leaks,
+    shared_measures,
+    shared_rows,
+    training_prompts,
+)
+from scoring.benchmarks import stated_gender
 from scoring.inputs.tables import DataMissing
 from tests.mitigation.made import data, probes, statements
 from tests.scoring.made import version_of
@@ -87,3 +97,18 @@ def test_a_corpus_that_is_not_there_is_named(tmp_path):
 
 def test_the_doctests_of_the_leak_check_pass():
     assert doctest.testmod(of).failed == 0
+
+
+def test_the_test_rows_that_a_training_text_shares_are_named(tmp_path):
+    row = next(iter(stated_gender.rows()))
+    text = f"{row['before']}{row['male']}{row['after']}"
+    assert len(text.split()) >= RUN
+    (tmp_path / "text.txt").write_text(f"Nothing of a test row is in this line of ordinary words.\n{text.upper()}\n")
+    settings = SimpleNamespace(corpus=str(tmp_path / "text.txt"))
+    settings.texts = (tmp_path / "text.txt").read_text().splitlines
+    ((name, (count, *_)),) = shared_measures(settings, str(tmp_path)).items()
+    assert str(row["id"]) in name
+    assert "stated-gender" in name
+    assert count >= 1
+    settings.texts = lambda: ["Nothing of a test row is in this line of ordinary words."]
+    assert shared_measures(settings, str(tmp_path)) == {}
