@@ -1,6 +1,7 @@
 """The HTTP client for servers of models: requests with retries, each under one deadline and up to a largest size."""
 
 import asyncio
+import ipaddress
 import json
 import os
 import threading
@@ -18,6 +19,8 @@ from builders.sources import retries
 from cards.common.text import redactor
 
 T = TypeVar("T")
+#: Bytes that are read at one time.
+_BLOCK = 1 << 16
 #: Seconds for a connection.
 CONNECT = 10.0
 #: What prevents that a request is sent; after any other failure it may have been processed.
@@ -129,6 +132,8 @@ class HttpClient:
             params=parts.query,
             timeout=limits,
             limits=httpx2.Limits(max_connections=None),
+            # A proxy of the environment cannot reach servers of this machine.
+            trust_env=not is_loopback(parts.hostname or ""),
         )
         # A loop can end a whole request at its deadline; a blocking client only knows one for each read.
         self._loop = asyncio.new_event_loop()
@@ -234,7 +239,7 @@ class HttpClient:
         data = bytearray()
         # Read in blocks, so that a reply without end is cut off before it fills the memory.
         async with asyncio.timeout(self.timeout), reply() as answer:
-            async for block in answer.aiter_bytes():
+            async for block in answer.aiter_bytes(_BLOCK):
                 data += block
                 if len(data) > self.largest:
                     raise HttpError(f"{self.host} sent a reply of more than {self.largest >> 20} MB, which was cut off")
@@ -303,6 +308,20 @@ class HttpClient:
 
     def _pause(self, seconds: float) -> None:
         self.stop.wait(seconds)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("example.org")
+    (True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _reason(data: bytes) -> tuple[str, str]:

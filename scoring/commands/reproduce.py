@@ -201,7 +201,9 @@ def main(
         tables = printed_tables(target)
         # Without any of the three the list alone is asked for, and nothing is computed that is not stored already.
         computed = bool(target or every or published)
-        measured = Measured(data, runs, offline, resamples, lambda sentence: show(errors, [sentence]), computed)
+        # The list of all tables asks no network either.
+        alone = offline or not computed
+        measured = Measured(data, runs, alone, resamples, lambda sentence: show(errors, [sentence]), computed)
         # Published responses are of many models, so with them --model only names what is drawn.
         if model and not published:
             trial = {}

@@ -3,8 +3,10 @@
 import importlib.util
 import io
 import json
+import logging
 import math
 import re
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stderr
@@ -34,7 +36,8 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SPECIAL = ("bos_token", "eos_token", "mask_token", "pad_token", "unk_token", "cls_token", "sep_token")
 #: The largest numbers of a configuration by the end of their names; beyond them, building the network does not end.
 _LARGEST = {"layers": 2_000, "layer": 2_000, "size": 10**8, "embd": 10**8, "inner": 10**8, "positions": 10**9,
-            "embeddings": 10**9, "ctx": 10**9, "head": 10**5, "heads": 10**5, "experts": 10**5}  # fmt: skip
+            "embeddings": 10**9, "ctx": 10**9, "head": 10**5, "heads": 10**5, "experts": 10**5,
+            "labels": 10**5}  # fmt: skip
 #: Where transformers looks for weights, in its order.
 _WEIGHTS = [
     "model.safetensors",
@@ -448,6 +451,7 @@ def quantized(quantize: str | None, dtype: torch.dtype) -> Any:
         raise ScoringError(
             f"Weights in {quantize} need the package bitsandbytes; install it with pip install bitsandbytes."
         )
+    import_bitsandbytes()
     settings: Any = transformers.BitsAndBytesConfig
     if quantize == "8bit":
         return settings(load_in_8bit=True)
@@ -457,6 +461,28 @@ def quantized(quantize: str | None, dtype: torch.dtype) -> Any:
         bnb_4bit_use_double_quant=True,
         bnb_4bit_compute_dtype=dtype,
     )
+
+
+@cache
+def import_bitsandbytes() -> None:
+    """Imports bitsandbytes without the package kernels, with which it asks the Hub for code on some processors.
+
+    It then computes with what is installed.
+    """
+    if "bitsandbytes" in sys.modules or not importlib.util.find_spec("bitsandbytes"):
+        return
+    before = sys.modules.pop("kernels", None)
+    # An import of a name that is None here fails, as that of a package that is not installed.
+    sys.modules["kernels"] = None  # type: ignore[assignment]
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        importlib.import_module("bitsandbytes")
+    finally:
+        logging.disable(level)
+        del sys.modules["kernels"]
+        if before is not None:
+            sys.modules["kernels"] = before
 
 
 def check_packing(cls: Any, folder: Path, model: str, options: Mapping[str, Any]) -> None:
@@ -478,6 +504,8 @@ def check_packing(cls: Any, folder: Path, model: str, options: Mapping[str, Any]
     if stored.get("load_in_4bit"):
         from_stored: Any = transformers.BitsAndBytesConfig.from_dict
         settings = from_stored(stored)
+    if settings is not None:
+        import_bitsandbytes()
     if not getattr(settings, "load_in_4bit", False) or not _on_cpu(options.get("device_map")):
         return
     from transformers.quantizers.auto import AutoHfQuantizer

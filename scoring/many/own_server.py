@@ -11,6 +11,7 @@ import shlex
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.error
@@ -30,6 +31,19 @@ from scoring.types import ScoringError
 STARTED, ENDED = 1800.0, 30.0
 #: Ports that are tried, from one on that follows from the name of the model, so that a later call finds the same one.
 PORTS = range(20_000, 30_000)
+#: Asks without the proxy of the environment, which cannot reach this machine.
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+#: Ends a group of processes when its standard input ends, as it does with the process that has the other end.
+_GUARD = """
+import os, signal, sys, time
+sys.stdin.read()
+for wish in (signal.SIGTERM, signal.SIGKILL):
+    try:
+        os.killpg(int(sys.argv[1]), wish)
+    except OSError:
+        break
+    time.sleep(float(sys.argv[2]))
+"""
 
 
 @contextmanager
@@ -51,6 +65,12 @@ def serving_model(call: Call) -> Iterator[Call]:
             process = subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
         except OSError as error:
             raise ScoringError(f"{words[0]} cannot be started ({error.strerror}); correct --server.") from None
+        # A run that is killed ends no server itself.
+        guard = subprocess.Popen(
+            [sys.executable, "-I", "-c", _GUARD, str(process.pid), str(ENDED)],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
         try:
             url = f"http://127.0.0.1:{port}/v1"
             served = _model_at(url, process, log, model)
@@ -65,6 +85,9 @@ def serving_model(call: Call) -> Iterator[Call]:
             yield replace(call, model="", servers=servers, loading=loading, many=replace(call.many, server=""))
         finally:
             _end(process)
+            # The number of the group may belong to others from now on.
+            guard.kill()
+            guard.communicate()
 
 
 def arguments(command: str, model: str, port: int) -> list[str]:
@@ -117,7 +140,7 @@ def _model_at(url: str, process: subprocess.Popen[bytes], log: IO[bytes], model:
             )
         # A server that loads its model refuses connections, or answers with pages that are no JSON.
         with suppress(OSError, urllib.error.URLError, ValueError, KeyError, TypeError):
-            with urllib.request.urlopen(f"{url}/models", timeout=5) as reply:
+            with _DIRECT.open(f"{url}/models", timeout=5) as reply:
                 listed: Any = parsed(reply.read())
             names = [str(entry["id"]) for entry in listed["data"]]
             if names:

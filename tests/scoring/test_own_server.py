@@ -1,6 +1,7 @@
 """A server that is started for each of several models, and ends with it."""
 
 import os
+import subprocess
 import sys
 import time
 from contextlib import suppress
@@ -8,12 +9,14 @@ from contextlib import suppress
 import pytest
 
 import scoring
+from builders.sources.client import HttpClient
 from scoring.many.own_server import PORTS, arguments, free_port
 from scoring.many.sweep import FINISHED
 from scoring.types import ScoringError
 from tests.scoring.made import data_set
 from tests.scoring.test_run import job_rows
 from tests.support.helpers import ROOT
+from tests.support.openai_server import serving
 
 #: A server as vLLM is one, of the bundled model, at the port of its last argument. It writes its process and the GPUs
 #: that it may use into files.
@@ -98,3 +101,41 @@ def test_options_of_a_loaded_model_are_refused_with_a_server(data, tmp_path):
     command = f"{sys.executable} {script} {{model}} {{port}}"
     swept = scoring.evaluate(["tiny-causal"], out=tmp_path / "all", data=data, dtype="float64", server=command)
     assert "--dtype says how a model is loaded" in swept.failed["tiny-causal"].sentence
+
+
+#: Starts a server that never answers, and waits for it.
+WAITING = f"""
+import subprocess
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from types import SimpleNamespace
+from scoring.many.own_server import serving_model
+many = SimpleNamespace(server=sys.argv[1])
+with serving_model(SimpleNamespace(loading=SimpleNamespace(model="m"), many=many)):
+    pass
+"""
+
+
+def test_the_server_of_a_run_that_is_killed_ends(tmp_path):
+    script = tmp_path / "serve.py"
+    script.write_text(
+        "import os, sys, time\nopen(sys.argv[0] + '.pid', 'w').write(f'{os.getpid()}.')\ntime.sleep(600)\n"
+    )
+    written = script.with_suffix(".py.pid")
+    command = f"{sys.executable} {script} {{model}} {{port}}"
+    with subprocess.Popen([sys.executable, "-c", WAITING, command]) as run:
+        while not (written.is_file() and written.read_text().endswith(".")):
+            assert run.poll() is None, "the run ended before it was killed"
+            time.sleep(0.1)
+        run.kill()
+    assert ended(int(written.read_text()[:-1]))
+
+
+def test_a_proxy_of_the_environment_is_not_asked_for_a_server_of_this_machine(monkeypatch):
+    with serving(lambda body, _before: "yes") as server:
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, "http://127.0.0.1:9")
+        client = HttpClient(server.url, attempts=1)
+        body = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 1, "temperature": 0}
+        assert client.post(f"{client.base_url}/chat/completions", body)["choices"]
+        client.close()
