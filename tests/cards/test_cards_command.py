@@ -57,7 +57,7 @@ def test_what_would_change_is_one_screen_before_anything_is_sent(hub, tmp_path):
     result = cards("org/model", run(tmp_path / "run"), "--data", data(tmp_path / "data"), "--push")
     lines = result.stdout.splitlines()
     assert len(lines) < 24
-    assert "  org/gender-neutral-probes stsb: gas 0.25 [0.20, 0.31], lower is better" in lines
+    assert "  org/gender-neutral-probes stsb: Gender attribute score (GAS) 0.25 [0.20, 0.31], lower is better" in lines
     assert [line for line in lines if line.startswith("add    .eval_results/neutral.yaml (+")]
     position = next(n for n, line in enumerate(lines) if line.startswith("change README.md (+"))
     assert position < next(n for n, line in enumerate(lines) if line.startswith("Pull request"))

@@ -80,7 +80,7 @@ def test_a_value_outside_the_range_of_its_metric_is_not_published(hub, tmp_path)
     made = run(tmp_path / "run", estimates=(estimate(value=1.5),))
     result = cards("org/model", made, "--data", data(tmp_path / "data"), "--push")
     assert result.returncode == 1
-    assert "the value of gas is 1.5, but the metric ranges from 0 to 1" in result.stderr
+    assert "gas: the value is 1.5, but the metric ranges from 0 to 1" in result.stderr
     assert not model(hub).pulls
 
 
