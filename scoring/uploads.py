@@ -123,7 +123,7 @@ def _as_declared(score: Estimate, metric: Metric | None) -> Estimate:
     if metric is None:
         return replace(score, ideal=None, least=nan, most=nan, title="", short="", reading="", ability=False)
     title, short = metric.names
-    about = {"title": title, "short": short, "reading": metric.reading, "ability": metric.ability}
+    about: dict[str, Any] = {"title": title, "short": short, "reading": metric.reading, "ability": metric.ability}
     ideal = None if metric.ideal is None else float(metric.ideal)
     return replace(score, ideal=ideal, least=float(metric.low), most=float(metric.high), **about)
 
