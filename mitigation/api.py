@@ -270,7 +270,7 @@ def mitigated(
         from mitigation.running import steps  # with it comes torch
 
         # Data that is not there is refused now, and not after the training.
-        evaluation = planned_evaluation(recipe, options, rows, resolved) if options.evaluate else None
+        evaluation = planned_evaluation(recipe, options, rows, resolved, errors) if options.evaluate else None
         return steps.make_and_evaluate(
             recipe,
             resolved,
@@ -299,21 +299,30 @@ def loading(model: str, options: Options) -> LoadOptions:
 
 
 def planned_evaluation(
-    recipe: Recipe, options: Options, data: TrainingData, settings: Any = None
+    recipe: Recipe, options: Options, data: TrainingData, settings: Any = None, errors: Console | None = None
 ) -> Callable[[Model], Evaluation]:
     """A function from a model to its evaluation; the data is read now, before a model is loaded.
 
-    Jobs that a file of the ``settings`` names are not among those by which the recipe is judged.
+    Jobs that a file of the ``settings`` names are not among those by which the recipe is judged. Where nothing is built
+    and the user named neither a benchmark nor a folder, the three lines are all that is measured, and a sentence on the
+    console ``errors`` says so.
     """
     from mitigation.running import outcome
     from mitigation.running.evaluate import Evaluation, held_out_texts
     from scoring import benchmarks
     from scoring.asking.run import read, suited
+    from scoring.inputs.tables import DataMissing
 
     names = split_list(options.benchmarks)
     # Those that the user names, or else those of the recipe, or else all; each once.
     chosen = [benchmarks.get(name) for name in dict.fromkeys(names or recipe.benchmarks or benchmarks.names())]
-    parts = read(chosen, data.source, options.profile, data.limit, named=bool(names))
+    try:
+        parts = read(chosen, data.source, options.profile, data.limit, named=bool(names))
+    except DataMissing as error:
+        if names or options.data != DATA or errors is None:
+            raise
+        parts = []
+        terminal.show(errors, [f"Stereotype, stated gender and perplexity are measured alone. {error}"])
     texts = held_out_texts(data, options.text)
     stated = outcome.loaded(learned_text(settings), data.limit)
 

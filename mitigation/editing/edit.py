@@ -7,7 +7,7 @@ thousands, or more on top of an earlier stamp.
 
 L_s1 and L_s2 see edited prompts and subjects only, so nothing in them keeps other text. This project adds two terms
 (:mod:`mitigation.editing.kept`): L_t, the divergence KL(unchanged || edited) at every token of some ordinary texts, in
-nats a token, and L_g, which keeps the pronoun where a text states a gender.
+nats a token, and L_g and L_k, which keep the pronoun and its lean where a text states a gender.
 
 The paper makes one pass over the pairs and trains each batch to its end. Then the gaps of earlier pairs drift
 while later ones are trained, and all may end on one side of zero. Several passes train all pairs together,
@@ -119,13 +119,14 @@ class PairBatch:
             self.ordinary += [Place(first + number, answer) for answer in range(len(query.at))]
         first += len(kept.ordinary)
         self.stated = [Place(first + number, 0) for number in range(len(kept.stated.queries))]
+        self.forms = torch.tensor(kept.stated.forms)
         self.objects = torch.tensor([pair.objects for pair in self.pairs])
 
     def loss_terms(self, network: StampedNetwork, schedule: EditingSchedule) -> dict[str, Any]:
-        """L_e, L_s1, L_s2, L_m, (of ordinary text) L_t and (of stated gender) L_g as means, and their weighted sum.
+        """L_e, L_s1, L_s2, L_m, (of ordinary text) L_t and (of stated gender) L_g and L_k as means, and their sum.
 
-        The sum is ``loss``. L_s2, L_t and L_g are among the terms where the batch has such queries, and L_m where it
-        has a weight.
+        The weighted sum is ``loss``. L_s2, L_t and L_g are among the terms where the batch has such queries, and
+        L_m and L_k where they have a weight.
         """
         places = self.prompts + self.alone + self.ordinary + self.stated
         logprobs, edited, base = network.answers(self.queries, places)
@@ -147,7 +148,12 @@ class PairBatch:
         if self.ordinary:
             terms["l_t"] = kl_divergence(base[others:stated], edited[others:stated]).mean()
         if self.stated:
-            terms["l_g"] = kl_divergence(base[stated:], edited[stated:]).mean()
+            before, after = base[stated:], edited[stated:]
+            terms["l_g"] = kl_divergence(before, after).mean()
+            if schedule.kappa:
+                forms = self.forms.to(edited.device)
+                leans = after.gather(1, forms) - before.gather(1, forms)
+                terms["l_k"] = (leans[:, 0] - leans[:, 1]).square().mean()
         return {"loss": weighted_sum(terms, schedule), **terms}
 
     def shares(self, parts: Sequence[PairBatch]) -> dict[str, float]:
@@ -155,7 +161,8 @@ class PairBatch:
         counts = []
         for part in parts:
             of_pairs = dict.fromkeys(("l_e", "l_s1", "l_m"), len(part.pairs))
-            of_texts = {"l_s2": len(part.alone), "l_t": len(part.ordinary), "l_g": len(part.stated)}
+            stated = len(part.stated)
+            of_texts = {"l_s2": len(part.alone), "l_t": len(part.ordinary), "l_g": stated, "l_k": stated}
             counts.append(of_pairs | of_texts)
         own = counts[list(parts).index(self)]
         return {name: number / max(sum(count[name] for count in counts), 1) for name, number in own.items()}
@@ -170,6 +177,7 @@ def weighted_sum(terms: Mapping[str, Any], schedule: EditingSchedule) -> Any:
         "l_s2": schedule.beta,
         "l_t": schedule.gamma,
         "l_g": schedule.delta,
+        "l_k": schedule.kappa,
     }
     return sum(weights[name] * term for name, term in terms.items())
 

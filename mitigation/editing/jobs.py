@@ -1,8 +1,9 @@
 """Pairs about occupations, written for this project: what ``fine_tuning`` and ``fast`` learn from by default.
 
-A pair is a text up to a pronoun whose gender nothing states but the stereotype of an occupation. Each occupation has
-:data:`TEXTS` templates, so that the pairs of all are few. None of the occupations and templates is among those that
-measure what the recipes did: :mod:`scoring.benchmarks.stated_gender` and ``benchmarks/planted/occupations.py``.
+A pair is a text up to a pronoun or noun whose gender nothing states but the stereotype of an occupation. Each
+occupation has :data:`TEXTS` templates, so that the pairs of all are few. None of the occupations and templates is among
+those that measure what the recipes did: those that no recipe learns from in :mod:`scoring.benchmarks.stated_gender`,
+and the new ones of ``benchmarks/planted/occupations.py``.
 
 Example: ``The florist told us that [BLANK] had already finished.``, with *she* and *he*.
 """
@@ -18,21 +19,39 @@ NAME = "jobs"
 #: Occupations by the pronoun that a stereotype gives them.
 JOBS = {
     "he": (
-        "carpenter|bricklayer|blacksmith|lumberjack|truck driver|taxi driver|sailor|detective|bodyguard|auto mechanic|"
-        "physicist|mathematician|network architect|banker|stockbroker|economist|senator|mayor|judge|lawyer|professor|"
-        "philosopher|butcher|janitor|boxer|referee|astronaut|locksmith|construction worker|civil engineer|"
-        "electrical engineer|police officer|security guard|farmer|surgeon|engineering manager"
+        "carpenter|bricklayer|blacksmith|lumberjack|truck driver|taxi driver|sailor|detective|bodyguard|"
+        "auto mechanic|physicist|mathematician|network architect|insurance broker|stockbroker|economist|senator|"
+        "mayor|judge|lawyer|professor|philosopher|butcher|janitor|boxer|referee|astronaut|locksmith|"
+        "construction worker|civil engineer|electrical engineer|patrol officer|security guard|farmer|cardiologist|"
+        "engineering manager|oil worker|soldier|admiral|captain|plasterer|glazier|forester|hunter|rancher|shepherd|"
+        "wrestler|golfer|goalkeeper|guitarist|drummer|composer|architect|geologist|astronomer|chemist|"
+        "software developer|system administrator|entrepreneur|investor|chief executive|director|president|"
+        "prime minister|governor|ambassador|sheriff|prosecutor|bus driver|courier|bartender|chef"
     ).split("|"),
     "she": (
-        "nurse|secretary|receptionist|housekeeper|librarian|hairdresser|beautician|babysitter|maid|florist|dressmaker|"
-        "kindergarten teacher|elementary school teacher|flight attendant|interior designer|fashion designer|"
-        "makeup artist|caregiver|cashier|stylist|yoga instructor|nanny|midwife|cleaner|bookkeeper|school counselor|"
+        "nurse|secretary|receptionist|housekeeper|librarian|hairdresser|beautician|daycare assistant|maid|florist|"
+        "milliner|kindergarten teacher|elementary school teacher|flight attendant|interior designer|fashion designer|"
+        "makeup artist|caregiver|cashier|stylist|yoga instructor|au pair|midwife|cleaner|bookkeeper|school counselor|"
         "dance teacher|telephone operator|cheerleader|dental assistant|medical assistant|payroll clerk|office clerk|"
-        "administrative assistant|veterinary assistant|ballet dancer"
+        "administrative assistant|veterinary assistant|ballet teacher|figure skater|gymnast|beauty consultant|"
+        "jewelry designer|ward nurse|nurse practitioner|occupational therapist|singing teacher|piano teacher|"
+        "French teacher|special education teacher|teaching assistant|personal assistant|executive assistant|"
+        "translator|interpreter|editor|proofreader|archivist|museum guide|barista|shop assistant|dog groomer|"
+        "pharmacist|optician|dermatologist|pediatrician|gynecologist|lab assistant|domestic helper|costume designer|"
+        "pilates instructor|choreographer|harpist|fortune teller|wedding singer"
     ).split("|"),
 }
 #: The forms of the pronoun by the name of their place in a template: those of men, those of women.
-FORMS = {"he": ("he", "she"), "He": ("He", "She"), "his": ("his", "her"), "him": ("him", "her")}
+FORMS = {
+    "he": ("he", "she"),
+    "He": ("He", "She"),
+    "his": ("his", "her"),
+    "him": ("him", "her"),
+    "himself": ("himself", "herself"),
+    "male": ("male", "female"),
+    "nephew": ("nephew", "niece"),
+    "grandfather": ("grandfather", "grandmother"),
+}
 #: In the same sentence, in a later one, and after a longer context.
 TEMPLATES = (
     "The {job} told us that {he} had already finished.",
@@ -56,9 +75,15 @@ TEMPLATES = (
     "asleep.",
     "Somebody asked the {job} about the price, and {he} thought for a moment.",
     "A letter came for the {job}, so we took it to {his} door.",
+    "The {job} bought {himself} a new coat.",
+    "My friend is a {job}. In summer {he} goes to the lake.",
+    "Where is the {job}? I think {he} is in the garden.",
+    "The form says that the {job} is {male}.",
+    "At the age of sixty the {job} became a {grandfather}.",
+    "The {job} who just came in is my {nephew}.",
 )
 #: Templates of each occupation.
-TEXTS = 2
+TEXTS = 3
 
 
 def fingerprint() -> dict[str, str]:

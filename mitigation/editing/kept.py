@@ -13,9 +13,13 @@ p(pronoun that is right) - log p(other pronoun), and the lean of a pair is the m
 to one pronoun leaves it as it is. Example: after *the monk* a model leans by .9 to *he*, and after *the nun* by .3 to
 *she*, so the pair leans by .6.
 
-The sentences are in English and were written for this project. A noun, an apposition or a pronoun before states the
-gender. None of their templates and nouns is among those that measure it: :mod:`scoring.benchmarks.stated_gender` and
-``benchmarks/planted/occupations.py``. These have other kinds too, such as names, titles and declared pronouns.
+L_k is the square of the change of the lean log p(right pronoun) - log p(other one) at the same place. A divergence
+hardly sees a lean of 4 nats that falls to 3, because the other pronoun is improbable before and after.
+
+The sentences are in English and were written for this project. A noun, a name, a title, a fact or a pronoun before
+states the gender. None of their templates, words and names is among those that measure it:
+:mod:`scoring.benchmarks.stated_gender` and ``benchmarks/planted/occupations.py``. Five of the nine kinds that are
+judged are not learned in any words: parents, biology, parents in jobs, two people in jobs, and declared pronouns.
 """
 
 import copy
@@ -27,7 +31,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import torch
 
-from mitigation.editing.jobs import JOBS
+from mitigation.editing.jobs import JOBS, with_job
 from mitigation.editing.settings import READ, order_of_pass
 from mitigation.recipe import MitigationError, Model
 from scoring.inference.tokens import Query
@@ -51,6 +55,33 @@ PEOPLE = (
 KINDS = (("nephew", "grandfather", "monk", "widower"), ("grandmother", "nun", "bride", "widow"))
 #: Relatives of a person with an occupation, whose noun counts and not the occupation: men, women.
 RELATIVES = (("nephew", "grandson", "grandfather", "son"), ("niece", "granddaughter", "grandmother", "daughter"))
+#: First names, of men and of women.
+NAMES = (
+    "Peter|Paul|Henry|Daniel|Richard|Edward|Frank|Andrew|Charles|Stephen|Kevin|Brian|Jacob|Oliver|Martin".split("|"),
+    "Kate|Laura|Julia|Margaret|Helen|Nancy|Lisa|Alice|Rachel|Barbara|Maria|Jane|Sophie|Olivia|Martha".split("|"),
+)
+#: Titles before a name, of men and of women.
+TITLES = (
+    "Uncle|Prince|Count|Brother|Sir|Grandpa|Baron".split("|"),
+    "Aunt|Princess|Countess|Sister|Dame|Grandma|Baroness".split("|"),
+)
+#: Where a name stands: alone, and with an occupation.
+NAMED = ("{name}", "{name} works as a {job}. {name}", "This is {name}, the new {job}. {name}")
+#: What was seen of a person or is known of them, without a noun for them: men, women.
+FACTS = (
+    (
+        "wore a waistcoat and a bow tie|has a wife and a house|sang bass in the choir|won the men's race|"
+        "was once an altar server and then a monk|bought a pair of men's shoes|had been a prince in the school play|"
+        "had big sideburns and a bald head|is somebody's stepfather|plays for the men's team|wore a tuxedo|"
+        "was waiting outside the men's changing room"
+    ).split("|"),
+    (
+        "wore a skirt and earrings|has a husband and a house|sang soprano in the choir|won the women's race|"
+        "was once an altar server and then a nun|bought a pair of women's shoes|had been a princess in the school play|"
+        "had lipstick and long eyelashes|is somebody's stepmother|plays for the women's team|wore an evening dress|"
+        "was waiting outside the women's changing room"
+    ).split("|"),
+)
 #: Persons of unstated gender, none of whom is an occupation.
 GUESTS = ("stranger", "visitor", "traveller", "tenant", "passenger", "guest")
 #: What says a person's gender before or beside their mention.
@@ -76,7 +107,7 @@ TEMPLATES = (
     "lives on a hill, and the wind often blows there. In winter {he} stays indoors.",
     "carried a basket, and a child followed {him}.",
 )
-#: Sentences of a kind for each template: nouns, nouns beside a mention, relatives, and earlier pronouns.
+#: Pairs of each kind of :func:`_subjects` for each template.
 OF_TEMPLATE = 5
 
 #: The parts of a text for a masked model, so that one masks about 15 % of it.
@@ -93,10 +124,16 @@ class Stated:
     forms: tuple[str, str]
     after: str
 
-    def option(self, form: str) -> Option:
-        """The sentence with a pronoun, which is what is scored."""
+    def request(self, name: str, kind: str) -> Request:
+        """The request for both pronouns, that which is right first; a causal model is asked for the next word."""
+        if kind == "causal":
+            options = [Option(f" {form}{self.after}", ((1, 1 + len(form)),)) for form in self.forms]
+            return Request(name, self.before.rstrip(), tuple(options))
         start = len(self.before)
-        return Option(f"{self.before}{form}{self.after}", ((start, start + len(form)),), "left")
+        options = []
+        for form in self.forms:
+            options.append(Option(f"{self.before}{form}{self.after}", ((start, start + len(form)),), "left"))
+        return Request(name, options=tuple(options))
 
 
 def sentences() -> Iterator[tuple[Stated, Stated]]:
@@ -125,10 +162,17 @@ def _subjects(gender: int, number: int) -> Iterator[str]:
         kind = KINDS[gender][place % len(KINDS[gender])]
         yield OPENINGS[place % len(OPENINGS)].format(guest=guest, kind=kind)
         # Two occupations of each place: a step of 7 takes those of both stereotypes in turn.
-        relative = RELATIVES[gender][place % len(RELATIVES[gender])]
-        yield f"The {occupations[7 * place % len(occupations)]}'s {relative}"
-        job = occupations[(7 * place + 3) % len(occupations)]
-        yield EARLIER[place % len(EARLIER)].format(job=job, **forms)
+        job, other = (occupations[(7 * place + step) % len(occupations)] for step in (0, 3))
+        yield OPENINGS[(place + 1) % len(OPENINGS)].format(guest=job, kind=kind)
+        yield f"The {job}'s {RELATIVES[gender][place % len(RELATIVES[gender])]}"
+        yield EARLIER[place % len(EARLIER)].format(job=other, **forms)
+        name = NAMES[gender][place % len(NAMES[gender])]
+        yield with_job(NAMED[place % len(NAMED)], job).replace("{name}", name)
+        yield f"{TITLES[gender][place % len(TITLES[gender])]} {name}"
+        fact = FACTS[gender][place % len(FACTS[gender])]
+        yield f"The {guest} {fact}. The {guest}"
+        fact = FACTS[gender][(place + 5) % len(FACTS[gender])]
+        yield f"The {other} {fact}. Then the {other}"
 
 
 class StatedBatch(NamedTuple):
@@ -258,7 +302,7 @@ class StatedGender:
         requests: list[Request] = []
         for pair in sentences():
             for one in pair:
-                requests.append(Request(f"stated/{len(requests)}", options=tuple(map(one.option, one.forms))))
+                requests.append(one.request(f"stated/{len(requests)}", model.kind))
         asked: list[tuple[Query, tuple[int, int]] | None] = []
         for (right, other), _ in model.tokens.queries(requests):
             if len(right) == len(other) == len(right[0].at) == len(other[0].at) == 1:
@@ -312,9 +356,12 @@ class KeptText:
     stated: StatedGender | None = None
 
     def batch(self, step: int, size: int) -> Kept:
-        """What a step keeps, ``size`` texts of each."""
-        ordinary = self.ordinary.batch(step, size) if self.ordinary else ()
-        stated = self.stated.batch(step, size) if self.stated else NO_SENTENCES
+        """What a step of ``size`` pairs keeps: ordinary texts, a quarter as many, and 1.5 as many with stated gender.
+
+        An ordinary text has several places, and the kinds of sentences that state a gender are many.
+        """
+        ordinary = self.ordinary.batch(step, max(size // 4, 1)) if self.ordinary else ()
+        stated = self.stated.batch(step, 3 * size // 2) if self.stated else NO_SENTENCES
         return Kept(ordinary, stated)
 
     def halves(self) -> tuple["KeptText", "KeptText"]:

@@ -186,8 +186,11 @@ def edit_pair(tokens: Tokens, row: Row, prefix: str = "", *, profile: str = OBJE
     # The prefix moves the spans of what is scored, and is not scored itself.
     opening = f"{prefix} " if prefix else ""
     length = len(opening)
-    options = [_after(option, opening) for option in request.options]
-    requests = [Request(row["id"], options=tuple(options))]
+    if request.context:
+        requests = [replace(request, context=opening + request.context)]
+    else:
+        options = [_after(option, opening) for option in request.options]
+        requests = [Request(row["id"], options=tuple(options))]
     requests.append(Request(row["id"], f"{subject_of(row)} is a", (Option(" person", ((1, 7),), "left"),)))
     if tokens.kind == "causal" and profile != OBJECT:
         # The tokens from the object on; the end of the prompt is in front of them.
@@ -218,8 +221,16 @@ def edit_pair(tokens: Tokens, row: Row, prefix: str = "", *, profile: str = OBJE
 def score_request(row: Row, profile: str, context: BenchmarkContext) -> Request:
     """The request for the biased and the unbiased sentence of a row: of its objects, or that of a benchmark."""
     if profile == OBJECT and context.kind == "causal":
-        options = [Option(str(row[f"sentence_{label}"]), (scored_span(row, label),)) for label in PAIR]
-        return Request(row["id"], options=tuple(options))
+        spans = {label: scored_span(row, label) for label in PAIR}
+        # The text before is a context, as where a benchmark asks for the next word: some tokenizers put no start token
+        # before it, and a start token that is a role marker (SmolLM2) would train another text than users have.
+        before = {str(row[f"sentence_{label}"])[:start].rstrip() for label, (start, _) in spans.items()}
+        context = before.pop() if len(before) == 1 else ""
+        options = []
+        for label, (start, end) in spans.items():
+            text = str(row[f"sentence_{label}"])[len(context) :]
+            options.append(Option(text, ((start - len(context), end - len(context)),)))
+        return Request(row["id"], context, tuple(options))
     if profile == OBJECT:
         profile = "clean"  # a masked model predicts the object at its mask, which the benchmark scores too
     if row.get("config") in STEREOSET:

@@ -1,7 +1,8 @@
 """Fine-tuning on biased pairs: a LoRA after which both objects of a pair are equally probable; the rest is kept.
 
 ``clean`` lowers L_e, the square of log P(he) - log P(she) after the text before the pronoun. It keeps the probability
-of both together (L_m), the predictions where a text states a gender (L_g) and those of ordinary text (L_t). What is
+of both together (L_m), the predictions and the lean where a text states a gender (L_g, L_k) and those of ordinary text
+(L_t). What is
 kept is compared with the network without the LoRA, and the head runs only at the tokens that are read. By default the
 pairs are those of this project about occupations (:mod:`mitigation.editing.jobs`); ``pairs`` names a file of your own.
 The result is a plain LoRA of PEFT, which servers load and which merges into the weights.

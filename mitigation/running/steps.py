@@ -206,8 +206,10 @@ def summary(adapter: Adapter, compared: Sequence[HeadlineChange], out: Path, wor
         what = "adapter"
     page = ""
     # Also where no headline could be compared: the page has all other scores.
-    if compared or adapter.changes:
+    if compared or (work / "after" / "compare.html").is_file():
         page = f"; the page is {work / 'after' / 'compare.html'}, and every change is in {work / 'changes.csv'}"
+    elif adapter.changes:
+        page = f"; every change is in {work / 'changes.csv'}"
     lines.append(f"The {what} is {out}{page}.")
     if judged:
         lines += judged.lines
@@ -434,7 +436,10 @@ def evaluate_adapter(
         stated_after = _stated(adapted, evaluation, prompt, work / "after", errors)
     tables = (before, after)
     with progress.stage(errors, "Comparing the scores before and after …"):
-        changes, compared = compare_runs(work / "before", work / "after", tables, model.kind, evaluation.resamples)
+        if evaluation.parts:
+            changes, compared = compare_runs(work / "before", work / "after", tables, model.kind, evaluation.resamples)
+        else:  # nothing is built, so there are no runs to compare
+            changes, compared = tuple(text_changes(*tables, model.kind, evaluation.resamples)), []
     return (*outcome.changes(stated_before, stated_after, evaluation.resamples), *changes), compared
 
 

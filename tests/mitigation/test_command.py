@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -30,7 +31,7 @@ from mitigation.texts import corpora
 from scoring.__main__ import app as scoring
 from scoring.adapters.facts import CONFIG, FACTS, Adapter, Cost, read
 from scoring.report.headlines import headline_changes
-from tests.mitigation.made import data
+from tests.mitigation.made import data, probes
 from tests.scoring import models
 from tests.scoring.made_runs import made_comparison
 from tests.support.helpers import ROOT
@@ -56,7 +57,9 @@ SHORT = ("--benchmarks", "neutral", "--resamples", "50", "--limit", "4", "--devi
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    return data(tmp_path_factory.mktemp("data"))
+    # The headline of the benchmark is of the group of templates.
+    of_templates = [{**row, "topic": "Sports"} for row in probes("test", "templates-paper")]
+    return data(tmp_path_factory.mktemp("data"), **{"templates-paper_test": of_templates})
 
 
 def command(*arguments, of=app):
@@ -75,6 +78,7 @@ def whole(source, tmp_path_factory):
     """An uninterrupted run by somebody with a token, and what it printed."""
     out = tmp_path_factory.mktemp("whole") / "fair"
     arguments = ("debias_tuning", "tiny-causal", "--out", out, "--data", source, "--profile", "paper", *FEW, *SHORT)
+    arguments += ("--limit", 24)  # all rows of the benchmark
     with mock.patch.dict(os.environ, HF_TOKEN=SECRET):
         done = command(*arguments)
     assert done.exit_code == 0, done.output
@@ -84,13 +88,16 @@ def whole(source, tmp_path_factory):
 def test_a_run_ends_with_its_scores_the_cost_the_page_and_the_three_lines_with_a_verdict(whole):
     out, printed = whole
     facts = read(out)
-    *_, cost, place, stereotype, stated, ability, verdict = printed.strip().splitlines()
+    *_, held_out, compared, there, cost, place, stereotype, stated, ability, verdict = printed.strip().splitlines()
     assert [stereotype, stated, ability, verdict] == outcome(facts.changes).lines
     assert stereotype.startswith("Stereotype: ")
     assert "perplexity" in ability
     assert verdict.endswith("sentences are too few."), "these rows are limited"
-    # The data have no row of the group of the headline (templates), so no score of another group takes its place.
-    assert "neutral GAS" not in printed
+    before = next(c.before for c in facts.changes if c.group == "templates" and c.metric == "gas")
+    start = rf"GAS \(gender\): {before[0]:.2f} before, \d\.\d\d after, .* \[.*\]: (nearer|further|unclear)\. Lang.*"
+    assert re.fullmatch(start, held_out), held_out
+    assert re.match(r"Of 2 scores: 1 .*1 no verdict\.", compared), compared
+    assert there.startswith(f"To remove: {before[0]:.2f}, because GAS (gender) was {before[0]:.2f} [")
     assert cost.startswith(f"{facts.cost.parameters:,} parameters trained in {facts.cost.seconds:.1f} s, at most ")
     page = f"the page is {out}-work/after/compare.html, and every change is in {out}-work/changes.csv."
     assert place == f"The adapter is {out}; {page}"
@@ -107,6 +114,34 @@ def test_a_score_that_is_not_defined_over_few_rows_is_said_and_no_nan_is_printed
     assert printed[1].startswith("Of 1 score: ")
     assert "nan" not in " ".join(printed)
     assert steps.summary(adapter, [change], tmp_path / "out", tmp_path / "work")[2].startswith("To remove: ")
+
+
+def test_a_recipe_that_makes_ordinary_text_less_probable_is_saved_without_an_evaluation_only_on_request(
+    source, tmp_path
+):
+    out = tmp_path / "worse"
+    arguments = ("debias_tuning", "tiny-causal", "--out", out, "--data", source, "--no-evaluate", "--device", "cpu")
+    arguments += (*FEW, "--learning-rate", "0.1")
+    message = refused(*arguments)
+    before, after = (float(number) for number in re.findall(r"\d+\.\d{3}", message)[:2])
+    assert after > before + steps.WORSE
+    assert "--keep-worse" in message
+    assert not out.exists()
+    done = command(*arguments, "--keep-worse")
+    assert done.exit_code == 0, done.output
+    assert f"{before:.3f} nats a token before and {after:.3f} after" in done.output
+    assert read(out).recipe == "debias_tuning"
+
+
+def test_without_built_data_the_three_lines_are_measured_alone_and_a_sentence_says_so(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = command("prompts", "tiny-causal", "--out", "fair", "--limit", "4", "--resamples", "50", "--device", "cpu")
+    assert done.exit_code == 0, done.output
+    first, *_, stereotype, stated, ability, verdict = done.output.strip().splitlines()
+    assert "probes build" in first
+    assert [stereotype, stated, ability, verdict] == outcome(read("fair").changes).lines
+    assert "compare.html" not in done.output
+    refused("prompts", "tiny-causal", "--out", "other", "--data", tmp_path / "none")
 
 
 def test_every_change_is_in_a_table_beside_the_runs(whole):
