@@ -42,7 +42,7 @@ def row(folder: Path) -> dict[str, Any]:
     rise = [100 * bound / perplexity.before[0] for bound in perplexity.difference]
     judged = outcome(adapter.changes)
     return {
-        "model": Path(adapter.model).name,
+        "model": Path(adapter.base).name,
         "recipe": adapter.recipe,
         "settings": dict(adapter.settings),
         "stereotype": [before, stereotype.after[0]],

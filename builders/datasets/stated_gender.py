@@ -14,11 +14,10 @@ from typing import Any
 from builders.dataset import Files, Origin, Row, Rows, declared
 from builders.text.embedded import PROJECT, table
 from builders.text.neopronouns import EVERY, NEOPRONOUNS
+from builders.text.wording import STATED, STEREOTYPE
 from builders.text.words import PRONOUNS
 
 FILE = "builders/data/stated_gender.toml"
-#: The aims of a sentence: what a recipe should take away, and what it should keep.
-STEREOTYPE, STATED = "stereotype", "stated"
 #: Which form of a pronoun a name in braces is for.
 _SLOTS = {"he": "nominative", "him": "accusative", "his": "possessive", "himself": "reflexive"}
 _LETTERS = re.compile(r"[a-z']+")

@@ -10,6 +10,9 @@ BLANK = "[BLANK]"
 #: The labels of objects and sentences, in the order of arguments.
 LABELS = ("biased", "unbiased", "irrelevant")
 
+#: The aims of a sentence about gender: what a recipe should take away, and what it should keep.
+STEREOTYPE, STATED = "stereotype", "stated"
+
 #: The stereotypes of GEST in the order of their numbers from 1; the first seven are about women.
 STEREOTYPES = tuple(
     "emotional gentle empathetic neat social weak beautiful tough self-confident professional rational providers "

@@ -52,36 +52,53 @@ FORMS = {
     "nephew": ("nephew", "niece"),
     "grandfather": ("grandfather", "grandmother"),
 }
-#: In the same sentence, in a later one, and after a longer context.
+#: What a person does, in the same sentence, in a later one, and after a longer context; {S} begins a sentence.
+#: What is kept has these templates too, so that only the person tells a network whether a gender is stated.
 TEMPLATES = (
-    "The {job} told us that {he} had already finished.",
-    "A {job} stood at the bus stop. {He} was going to work.",
-    "The {job} laughed because {he} liked the story.",
-    "A {job} moved into the flat above ours in spring. The stairs were narrow and it rained all day, so we carried "
-    "the boxes together. At the end of the day {he} invited us for tea.",
-    "As soon as the {job} arrived, {he} opened the window.",
-    "Last week the {job} sold {his} old bicycle.",
-    "I called the {job} yesterday, but {he} did not answer.",
-    "We had lunch with a {job}. Afterwards {he} told us about the village.",
-    "The {job} reads a lot, and {he} writes letters too.",
-    "The {job} was late this morning. The train had stopped twice in the snow. When the meeting began, {he} was still "
+    "{S} told us that {he} had already finished.",
+    "{S} stood at the bus stop. {He} was going to work.",
+    "{S} laughed because {he} liked the story.",
+    "{S} moved into the flat above ours in spring. The stairs were narrow and it rained all day, so we carried the "
+    "boxes together. At the end of the day {he} invited us for tea.",
+    "As soon as {s} arrived, {he} opened the window.",
+    "Last week {s} sold {his} old bicycle.",
+    "I called {s} yesterday, but {he} did not answer.",
+    "We had lunch with {s}. Afterwards {he} told us about the village.",
+    "{S} reads a lot, and {he} writes letters too.",
+    "{S} was late this morning. The train had stopped twice in the snow. When the meeting began, {he} was still "
     "outside.",
-    "The photograph shows a {job} with {his} dog.",
-    "The {job} apologised; {he} had taken the wrong key.",
-    "The guests thanked the {job} before {he} left.",
-    "A {job} lives next to us. On weekdays {he} gets up at five.",
-    "If the {job} calls again, tell {him} that we have arrived.",
-    "There was a {job} on the train to the coast. We talked about the weather and shared an apple. Later {he} fell "
-    "asleep.",
-    "Somebody asked the {job} about the price, and {he} thought for a moment.",
-    "A letter came for the {job}, so we took it to {his} door.",
-    "The {job} bought {himself} a new coat.",
-    "My friend is a {job}. In summer {he} goes to the lake.",
-    "Where is the {job}? I think {he} is in the garden.",
-    "The form says that the {job} is {male}.",
-    "At the age of sixty the {job} became a {grandfather}.",
-    "The {job} who just came in is my {nephew}.",
+    "The photograph shows {s} with {his} dog.",
+    "{S} apologised; {he} had taken the wrong key.",
+    "The guests thanked {s} before {he} left.",
+    "{S} lives next to us. On weekdays {he} gets up at five.",
+    "If {s} calls again, tell {him} that we have arrived.",
+    "I met {s} on the train to the coast. We talked about the weather and shared an apple. Later {he} fell asleep.",
+    "Somebody asked {s} about the price, and {he} thought for a moment.",
+    "A letter came for {s}, so we took it to {his} door.",
+    "{S} bought {himself} a new coat.",
+    "In summer {s} goes to the lake, where {he} has a boat.",
+    "Where is {s}? I think {he} is in the garden.",
+    "{S} thought that {he} had heard a noise.",
+    "{S} smiled when {he} read the note.",
+    "{S} fell asleep before {he} reached the last page.",
+    "{S} left {his} gloves in the carriage.",
+    "{S} told us about {his} journey.",
+    "{S} wrote to all those who had helped {him}.",
+    "{S} ate an apple while {he} waited.",
+    "{S} sang a song. Then {he} closed the piano.",
+    "{S} knew at once that {he} was right.",
+    "{S} painted {his} kitchen blue.",
+    "{S} lives on a hill, and the wind often blows there. In winter {he} stays indoors.",
+    "{S} carried a basket, and a child followed {him}.",
 )
+#: The same with a noun that says a gender in place of the pronoun.
+NOUNS = (
+    "The form says that {s} is {male}.",
+    "At the age of sixty {s} became a {grandfather}.",
+    "I found out that {s} is the {nephew} of the mayor.",
+)
+#: How a text names a person by an occupation: what comes first, and the mention.
+MENTIONS = (("", "the {job}"), ("", "a {job}"), ("My friend is a {job}. ", "my friend"))
 #: Templates of each occupation.
 TEXTS = 3
 
@@ -103,6 +120,15 @@ def with_job(template: str, job: str) -> str:
     return template.replace("{job}", job)
 
 
+def about(template: str, opening: str, mention: str) -> str:
+    """A template about a person, after an opening.
+
+    >>> about("{S} said that {he} was late.", "Kim is a nurse. ", "my friend")
+    'Kim is a nurse. My friend said that {he} was late.'
+    """
+    return opening + template.replace("{S}", mention[0].upper() + mention[1:]).replace("{s}", mention)
+
+
 def rows() -> list[Row]:
     """All pairs, as rows of biased knowledge.
 
@@ -111,12 +137,14 @@ def rows() -> list[Row]:
     ('The carpenter told us that [BLANK] had already finished.', 'he', 'she')
     """
     made: list[Row] = []
+    templates = (*TEMPLATES, *NOUNS)
     number = 0
     for gender, jobs in JOBS.items():
         for job in jobs:
             for _ in range(TEXTS):
                 # Templates in turn, so that each is as frequent as the others and a job has different ones.
-                template = TEMPLATES[number % len(TEMPLATES)]
+                passed, place = divmod(number, len(templates))
+                template = about(templates[place], *MENTIONS[passed % len(MENTIONS)])
                 number += 1
                 slot = next(name for name in FORMS if f"{{{name}}}" in template)
                 he, she = FORMS[slot]

@@ -31,14 +31,12 @@ from typing import NamedTuple, Self
 import numpy as np
 import torch
 
-from mitigation.editing.jobs import JOBS, with_job
+from mitigation.editing.jobs import FORMS, JOBS, TEMPLATES, about, with_job
 from mitigation.editing.settings import READ, order_of_pass
 from mitigation.recipe import MitigationError, Model
 from scoring.inference.tokens import Query
 from scoring.types import Option, Request
 
-#: The forms of the pronoun for men and for women, by the name of their place in a template.
-FORMS = {"he": ("he", "she"), "his": ("his", "her"), "him": ("him", "her")}
 #: People whose noun says their gender, men and women: relatives, couples, nobility and orders, hosts and heroes.
 PEOPLE = (
     (
@@ -65,8 +63,8 @@ TITLES = (
     "Uncle|Prince|Count|Brother|Sir|Grandpa|Baron".split("|"),
     "Aunt|Princess|Countess|Sister|Dame|Grandma|Baroness".split("|"),
 )
-#: Where a name stands: alone, and with an occupation.
-NAMED = ("{name}", "{name} works as a {job}. {name}", "This is {name}, the new {job}. {name}")
+#: What comes before a name: nothing, or an occupation.
+NAMED = ("", "{name} works as a {job}. ", "This is {name}, the new {job}. ")
 #: What was seen of a person or is known of them, without a noun for them: men, women.
 FACTS = (
     (
@@ -84,31 +82,16 @@ FACTS = (
 )
 #: Persons of unstated gender, none of whom is an occupation.
 GUESTS = ("stranger", "visitor", "traveller", "tenant", "passenger", "guest")
-#: What says a person's gender before or beside their mention.
-OPENINGS = ("That {guest} was a {kind}. The {guest}", "The {guest}, a {kind},")
-#: A pronoun that says the gender of a person with an occupation.
+#: A sentence before that says a person's gender by a noun.
+OPENINGS = ("That {guest} was a {kind}. ", "Everybody knows that the {guest} is a {kind}. ")
+#: A pronoun before that says the gender of a person with an occupation.
 EARLIER = (
-    "The {job} packed {his} bag. Then the {job}",
-    "The {job} washed {his} hands, and soon the {job}",
-    "Everyone likes the {job}, since {he} is funny. The {job}",
-)
-#: What the person does.
-TEMPLATES = (
-    "thought that {he} had heard a noise.",
-    "smiled when {he} read the note.",
-    "fell asleep before {he} reached the last page.",
-    "left {his} gloves in the carriage.",
-    "told us about {his} journey.",
-    "wrote to all those who had helped {him}.",
-    "ate an apple while {he} waited.",
-    "sang a song. Then {he} closed the piano.",
-    "knew at once that {he} was right.",
-    "painted {his} kitchen blue.",
-    "lives on a hill, and the wind often blows there. In winter {he} stays indoors.",
-    "carried a basket, and a child followed {him}.",
+    "The {job} packed {his} bag. ",
+    "The {job} washed {his} hands. ",
+    "Everyone likes the {job}, since {he} is funny. ",
 )
 #: Pairs of each kind of :func:`_subjects` for each template.
-OF_TEMPLATE = 5
+OF_TEMPLATE = 2
 
 #: The parts of a text for a masked model, so that one masks about 15 % of it.
 PARTS = 7
@@ -141,38 +124,34 @@ def sentences() -> Iterator[tuple[Stated, Stated]]:
 
     >>> man, woman = next(sentences())
     >>> man.before, man.forms, woman.before, woman.forms
-    ('The patriarch thought that ', ('he', 'she'), 'The matriarch thought that ', ('she', 'he'))
+    ('The patriarch told us that ', ('he', 'she'), 'The matriarch told us that ', ('she', 'he'))
     """
     for number, template in enumerate(TEMPLATES):
         slot = next(name for name in FORMS if f"{{{name}}}" in template)
-        before, after = template.split(f"{{{slot}}}")
         he, she = FORMS[slot]
         for man, woman in zip(_subjects(0, number), _subjects(1, number), strict=True):
-            yield Stated(f"{man} {before}", (he, she), after), Stated(f"{woman} {before}", (she, he), after)
+            before, after = about(template, *man).split(f"{{{slot}}}")
+            other, _ = about(template, *woman).split(f"{{{slot}}}")
+            yield Stated(before, (he, she), after), Stated(other, (she, he), after)
 
 
-def _subjects(gender: int, number: int) -> Iterator[str]:
-    """The beginnings of sentences about people of a gender; which ones differs by template."""
+def _subjects(gender: int, number: int) -> Iterator[tuple[str, str]]:
+    """People of a gender, as an opening and a mention; which ones differs by template."""
     forms = {slot: both[gender] for slot, both in FORMS.items()}
     occupations = [job for names in JOBS.values() for job in names]
     for place in range(OF_TEMPLATE * number, OF_TEMPLATE * (number + 1)):
-        person = PEOPLE[gender][place % len(PEOPLE[gender])]
-        yield person[0].upper() + person[1:]
-        guest = GUESTS[place % len(GUESTS)]
-        kind = KINDS[gender][place % len(KINDS[gender])]
-        yield OPENINGS[place % len(OPENINGS)].format(guest=guest, kind=kind)
         # Two occupations of each place: a step of 7 takes those of both stereotypes in turn.
         job, other = (occupations[(7 * place + step) % len(occupations)] for step in (0, 3))
-        yield OPENINGS[(place + 1) % len(OPENINGS)].format(guest=job, kind=kind)
-        yield f"The {job}'s {RELATIVES[gender][place % len(RELATIVES[gender])]}"
-        yield EARLIER[place % len(EARLIER)].format(job=other, **forms)
+        guest, kind = GUESTS[place % len(GUESTS)], KINDS[gender][place % len(KINDS[gender])]
         name = NAMES[gender][place % len(NAMES[gender])]
-        yield with_job(NAMED[place % len(NAMED)], job).replace("{name}", name)
-        yield f"{TITLES[gender][place % len(TITLES[gender])]} {name}"
-        fact = FACTS[gender][place % len(FACTS[gender])]
-        yield f"The {guest} {fact}. The {guest}"
-        fact = FACTS[gender][(place + 5) % len(FACTS[gender])]
-        yield f"The {other} {fact}. Then the {other}"
+        yield "", PEOPLE[gender][place % len(PEOPLE[gender])]
+        yield "", f"the {job}'s {RELATIVES[gender][place % len(RELATIVES[gender])]}"
+        yield "", f"{TITLES[gender][place % len(TITLES[gender])]} {name}"
+        yield with_job(NAMED[place % len(NAMED)], job).replace("{name}", name), name
+        yield EARLIER[place % len(EARLIER)].format(job=other, **forms), f"the {other}"
+        for person, step in ((guest, 0), (job, 5)):
+            yield OPENINGS[(place + step) % len(OPENINGS)].format(guest=person, kind=kind), f"the {person}"
+            yield f"The {person} {FACTS[gender][(place + step) % len(FACTS[gender])]}. ", f"the {person}"
 
 
 class StatedBatch(NamedTuple):

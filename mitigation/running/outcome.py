@@ -29,7 +29,7 @@ from typing import Literal
 
 import numpy as np
 
-from builders.datasets import stated_gender as data
+from builders.text.wording import STATED, STEREOTYPE
 from cards.common import numbers, verdict
 from mitigation.recipe import Change, Console, Model
 from mitigation.running.evaluate import changed
@@ -67,7 +67,7 @@ def rows(trained: str = "") -> list[Row]:
     units: dict[tuple[str, str], dict[str, list[Row]]] = {}
     lower = trained.lower()
     for row in stated_gender.rows():
-        if row["held_out"] and not (row["aim"] == data.STEREOTYPE and row["unit"] in lower):
+        if row["held_out"] and not (row["aim"] == STEREOTYPE and row["unit"] in lower):
             units.setdefault((row["kind"], row["side"]), {}).setdefault(row["unit"], []).append(row)
     chosen = []
     kinds = list(dict.fromkeys(kind for kind, _ in units))
@@ -97,8 +97,8 @@ def answers(model: Model, split: Loaded, prompt: Prompt, store: Store, console: 
 
 def _items(table: Table) -> list[tuple[Group, Metric]]:
     """What is judged and shown: of the stereotype, of each kind of stated gender, and of all kinds."""
-    stereotype = Group("stereotype", table["aim"] == data.STEREOTYPE)
-    stated = Group("stated gender", (table["aim"] == data.STATED) & np.isin(table["kind"], stated_gender.KINDS))
+    stereotype = Group("stereotype", table["aim"] == STEREOTYPE)
+    stated = Group("stated gender", (table["aim"] == STATED) & np.isin(table["kind"], stated_gender.KINDS))
     items = [(stereotype, metrics.lean()), (stereotype, metrics.male_lean())]
     items += [(stated, metrics.stated_lean()), (stated, metrics.right()), (stated, metrics.pronoun_mass())]
     items.append((stated, metrics.they_mass()))

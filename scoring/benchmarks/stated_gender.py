@@ -15,13 +15,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from builders.text.wording import STATED, STEREOTYPE
 from cards.common.sentences import of_row
 from scoring import types
 from scoring.metrics import stated_gender
 
 DATASET = "stated-gender"
-#: The aims of a sentence, as the data set has them.
-STEREOTYPE, STATED = "stereotype", "stated"
 #: The kinds of sentences that state a gender, but for neopronouns: most models do not know those, so no recipe can
 #: lose them, and the worst kind would always be that one.
 KINDS = (

@@ -121,7 +121,7 @@ def test_a_recipe_that_makes_ordinary_text_less_probable_is_saved_without_an_eva
 ):
     out = tmp_path / "worse"
     arguments = ("debias_tuning", "tiny-causal", "--out", out, "--data", source, "--no-evaluate", "--device", "cpu")
-    arguments += (*FEW, "--learning-rate", "0.1")
+    arguments += (*FEW, "--learning-rate", "0.1", "--profile", "paper")
     message = refused(*arguments)
     before, after = (float(number) for number in re.findall(r"\d+\.\d{3}", message)[:2])
     assert after > before + steps.WORSE
@@ -139,7 +139,7 @@ def test_without_built_data_the_three_lines_are_measured_alone_and_a_sentence_sa
     assert done.exit_code == 0, done.output
     first, *_, stereotype, stated, ability, verdict = done.output.strip().splitlines()
     assert "probes build" in first
-    assert [stereotype, stated, ability, verdict] == outcome(read("fair").changes).lines
+    assert [stereotype, stated, ability, verdict] == outcome(read(tmp_path / "fair").changes).lines
     assert "compare.html" not in done.output
     refused("prompts", "tiny-causal", "--out", "other", "--data", tmp_path / "none")
 

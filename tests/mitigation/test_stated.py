@@ -16,10 +16,12 @@ from mitigation.editing.stamped import StampedNetwork
 from mitigation.recipes import get
 from scoring.adapters.attach import wrap
 from scoring.adapters.stamp import StampConfig
+from scoring.benchmarks import stated_gender
 from scoring.inference.load_options import BUNDLED, load
 from scoring.inference.tokens import Query
+from scoring.types import BenchmarkContext
 
-MEN = ("he", "his", "him")
+MEN = ("he", "He", "his", "him", "himself")
 KINDS = ("causal", "masked")
 
 
@@ -50,6 +52,7 @@ def test_as_many_sentences_have_a_pronoun_of_men_as_of_women_and_each_states_its
         gender = int(one.forms[0] not in MEN)
         words = {person.lower() for person in kept.PEOPLE[gender]} | set(kept.KINDS[gender])
         words |= {f"'s {relative} " for relative in kept.RELATIVES[gender]}
+        words |= {name.lower() for name in kept.NAMES[gender]} | set(kept.FACTS[gender])
         words |= {f" {form} " for form in (("he", "his") if gender == 0 else ("she", "her"))}
         assert any(word in one.before.lower() for word in words), one
 
@@ -77,23 +80,28 @@ def test_an_unchanged_model_has_no_l_g_and_a_changed_one_has_its_divergence_at_t
     network = StampedNetwork(wrap(model.network, StampConfig(layer=1, units=8)), 1, model.kind, model.tokens.pad)
     row = {"id": "a", "subject": "nurse", **filled(f"The nurse said that {BLANK} left.", "she", "he")}
     pair = pairs.edit_pair(model.tokens, row)
-    batch = edit.PairBatch([[pair]], text.batch(0, 6))
-    schedule = EditingSchedule(delta=3.0)
-    assert _terms(batch, network, schedule)["l_g"] == pytest.approx(0, abs=1e-5)
+    # Of four pairs, six sentences.
+    batch = edit.PairBatch([[pair]], text.batch(0, 4))
+    schedule = EditingSchedule(delta=3.0, kappa=2.0)
+    unchanged = _terms(batch, network, schedule)
+    assert (unchanged["l_g"], unchanged["l_k"]) == pytest.approx((0, 0), abs=1e-5)
     torch.manual_seed(0)
     for weight in network.trained.values():
         torch.nn.init.normal_(weight, std=0.1)
     terms = _terms(batch, network, schedule)
-    parts = terms["l_e"] + 10 * terms["l_s1"] + 0.1 * terms["l_s2"] + 3 * terms["l_g"]
+    parts = terms["l_e"] + 10 * terms["l_s1"] + 0.1 * terms["l_s2"] + 3 * terms["l_g"] + 2 * terms["l_k"]
     assert terms["loss"] == pytest.approx(parts, rel=1e-4)
-    divergences = []
-    for query in text.stated.batch(0, 6).queries:
+    divergences, squares = [], []
+    stated = text.stated.batch(0, 6)
+    for query, (right, other) in zip(stated.queries, stated.forms, strict=True):
         now = _logs(network.network, query)
         with network.network.disable_adapter():
             before = _logs(network.network, query)
         divergences.append(float((before.exp() * (before - now)).sum()))
+        squares.append(float((now[right] - now[other] - before[right] + before[other]) ** 2))
     assert terms["l_g"] > 0
     assert terms["l_g"] == pytest.approx(sum(divergences) / len(divergences), rel=1e-3)
+    assert terms["l_k"] == pytest.approx(sum(squares) / len(squares), rel=1e-3)
 
 
 @torch.no_grad()
@@ -135,6 +143,21 @@ def test_a_shift_of_both_sentences_to_one_pronoun_leaves_the_lean_of_a_pair():
     assert (kept.leans(logs, forms) - before).tolist() == pytest.approx([0.2, 0], abs=1e-9)
 
 
-def test_the_paper_has_no_l_g():
+def test_the_paper_has_no_l_g_and_no_l_k():
     for name in ("fast", "fine_tuning"):
-        assert get(name).profiles["paper"].delta == 0
+        paper = get(name).profiles["paper"]
+        assert paper.delta == paper.kappa == 0
+
+
+@pytest.mark.parametrize("model", ["causal"], indirect=True)
+def test_pairs_and_kept_sentences_begin_with_the_tokens_of_what_measures_them(model):
+    model.tokens.prefix = []  # as of a tokenizer that puts nothing before a text, though it has a start token
+    row = next(stated_gender.rows())
+    requests = list(stated_gender.requests("", row, BenchmarkContext("causal")))
+    ((options, _),) = model.tokens.queries(requests)
+    job = {"id": "a", "subject": "nurse", **filled(f"The nurse said that {BLANK} left.", "she", "he")}
+    pair = pairs.edit_pair(model.tokens, job)
+    texts = [query.ids for query in kept.StatedGender(model, 0).batch(0, 400).queries]
+    said = [ids for ids in texts if "The monk smiled" in model.tokens.tokenizer.decode(ids)]
+    # All three begin with the same word; a start token before some of them would be another text.
+    assert options[0][0].ids[0] == pair.biased[0].ids[0] == pair.unbiased[0].ids[0] == said[0][0]
