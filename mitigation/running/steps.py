@@ -472,16 +472,17 @@ def held_out_losses(model: Model, work: Path, name: str, errors: Console) -> tup
 
     It is worse where it rises by more than :data:`WORSE`, and the interval of the difference is above 0.
     """
-    tables = []
+
+    def losses(asked: Model, prompt: prompts.Prompt, folder: Path) -> Table:
+        place = folder / "stated"
+        with files.locked(place, MitigationError, wait=True), Store(place, answering.key(asked, prompt)) as store:
+            return score_texts(asked, ordinary_texts(), store, errors)
+
+    # First, because the adapter is attached to the network of the model itself.
+    table_before = losses(model, PLAIN, work / "before")
     with _changed_model(model, work / "made", name) as (adapted, prompt):
-        for asked, of_prompt, folder in ((model, PLAIN, "before"), (adapted, prompt, "after")):
-            place = work / folder / "stated"
-            with (
-                files.locked(place, MitigationError, wait=True),
-                Store(place, answering.key(asked, of_prompt)) as store,
-            ):
-                tables.append(score_texts(asked, ordinary_texts(), store, errors))
-    (change,) = text_changes(tables[0], tables[1], model.kind, RESAMPLES)
+        table_after = losses(adapted, prompt, work / "after")
+    (change,) = text_changes(table_before, table_after, model.kind, RESAMPLES)
     before, after = math.log(change.before[0]), math.log(change.after[0])
     return before, after, after - before > WORSE and change.difference[1] > 0
 

@@ -141,7 +141,7 @@ def test_without_built_data_the_three_lines_are_measured_alone_and_a_sentence_sa
     assert "probes build" in first
     assert [stereotype, stated, ability, verdict] == outcome(read(tmp_path / "fair").changes).lines
     assert "compare.html" not in done.output
-    refused("prompts", "tiny-causal", "--out", "other", "--data", tmp_path / "none")
+    refused("prompts", "tiny-causal", "--out", "other", "--data", tmp_path / "none", code=2)
 
 
 def test_every_change_is_in_a_table_beside_the_runs(whole):

@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from mitigation.adapters import temporary
+from mitigation.editing import jobs
 from mitigation.recipe import TrainingData
 from mitigation.recipes import get
 from scoring.benchmarks import stated_gender
@@ -36,10 +37,11 @@ def leans(model):
 
 
 @pytest.mark.real
-def test_a_few_steps_lower_the_stereotype_of_other_jobs_and_keep_stated_gender(tmp_path):
+def test_a_few_steps_lower_the_stereotype_of_other_jobs_and_keep_stated_gender(tmp_path, monkeypatch):
     model = load(str(real.smollm2()), device="cpu")
-    # Most pairs are held out, because those that are learned are measured before and after.
-    settings = replace(get("fine_tuning").profiles["clean"], steps=16, held_out=0.9)
+    # All pairs are measured before and after, so here each occupation has one.
+    monkeypatch.setattr(jobs, "TEXTS", 1)
+    settings = replace(get("fine_tuning").profiles["clean"], steps=16)
     out = tmp_path / "work" / "made"
     out.mkdir(parents=True)
     before = leans(model)
