@@ -33,7 +33,7 @@ import torch
 
 from mitigation.editing.jobs import FORMS, JOBS, TEMPLATES, about, with_job
 from mitigation.editing.settings import READ, order_of_pass
-from mitigation.recipe import MitigationError, Model
+from mitigation.recipe import MitigationError, Model, ScoringError
 from scoring.inference.tokens import Query
 from scoring.types import Option, Request
 
@@ -273,7 +273,8 @@ class OrdinaryText:
 class StatedGender:
     """Queries for the pronouns of :func:`sentences`, in a new order in every pass over the pairs.
 
-    Pairs whose pronouns are not one token each are left out, so a model of another language may have none.
+    Pairs whose pronouns are not one token each are left out, so a model of another language may have none; so are those
+    that are longer than the model's window.
     """
 
     def __init__(self, model: Model, seed: int) -> None:
@@ -283,7 +284,12 @@ class StatedGender:
             for one in pair:
                 requests.append(one.request(f"stated/{len(requests)}", model.kind))
         asked: list[tuple[Query, tuple[int, int]] | None] = []
-        for (right, other), _ in model.tokens.queries(requests):
+        for request in requests:
+            try:
+                (((right, other), _),) = model.tokens.queries([request])
+            except ScoringError:
+                asked.append(None)
+                continue
             if len(right) == len(other) == len(right[0].at) == len(other[0].at) == 1:
                 asked.append((right[0], (right[0].want[0], other[0].want[0])))
             else:

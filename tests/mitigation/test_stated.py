@@ -51,7 +51,7 @@ def test_as_many_sentences_have_a_pronoun_of_men_as_of_women_and_each_states_its
         assert (one.forms[0] in MEN) != (one.forms[1] in MEN)
         gender = int(one.forms[0] not in MEN)
         words = {person.lower() for person in kept.PEOPLE[gender]} | set(kept.KINDS[gender])
-        words |= {f"'s {relative} " for relative in kept.RELATIVES[gender]}
+        words |= {f"'s {relative}" for relative in kept.RELATIVES[gender]}
         words |= {name.lower() for name in kept.NAMES[gender]} | set(kept.FACTS[gender])
         words |= {f" {form} " for form in (("he", "his") if gender == 0 else ("she", "her"))}
         assert any(word in one.before.lower() for word in words), one
@@ -158,6 +158,6 @@ def test_pairs_and_kept_sentences_begin_with_the_tokens_of_what_measures_them(mo
     job = {"id": "a", "subject": "nurse", **filled(f"The nurse said that {BLANK} left.", "she", "he")}
     pair = pairs.edit_pair(model.tokens, job)
     texts = [query.ids for query in kept.StatedGender(model, 0).batch(0, 400).queries]
-    said = [ids for ids in texts if "The monk smiled" in model.tokens.tokenizer.decode(ids)]
+    said = [ids for ids in texts if model.tokens.tokenizer.decode(ids).strip().startswith("The ")]
     # All three begin with the same word; a start token before some of them would be another text.
     assert options[0][0].ids[0] == pair.biased[0].ids[0] == pair.unbiased[0].ids[0] == said[0][0]
