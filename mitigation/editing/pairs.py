@@ -225,12 +225,12 @@ def score_request(row: Row, profile: str, context: BenchmarkContext) -> Request:
         # The text before is a context, as where a benchmark asks for the next word: some tokenizers put no start token
         # before it, and a start token that is a role marker (SmolLM2) would train another text than users have.
         before = {str(row[f"sentence_{label}"])[:start].rstrip() for label, (start, _) in spans.items()}
-        context = before.pop() if len(before) == 1 else ""
+        text_before = before.pop() if len(before) == 1 else ""
         options = []
         for label, (start, end) in spans.items():
-            text = str(row[f"sentence_{label}"])[len(context) :]
-            options.append(Option(text, ((start - len(context), end - len(context)),)))
-        return Request(row["id"], context, tuple(options))
+            text = str(row[f"sentence_{label}"])[len(text_before) :]
+            options.append(Option(text, ((start - len(text_before), end - len(text_before)),)))
+        return Request(row["id"], text_before, tuple(options))
     if profile == OBJECT:
         profile = "clean"  # a masked model predicts the object at its mask, which the benchmark scores too
     if row.get("config") in STEREOSET:
