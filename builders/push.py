@@ -13,7 +13,6 @@ from rich.console import Console
 from builders.dataset import BuildError
 from builders.files.manifest import NAME, file_sha256
 from builders.publish.publication import Publication, make_publication
-from cards import leaderboard
 from cards.common.options import single, start
 from cards.common.text import CardError
 from cards.dataset_card import BENCHMARK
@@ -229,10 +228,6 @@ def main(
     benchmark: Annotated[
         bool, typer.Option("--benchmark/--no-benchmark", help="Make each data set a benchmark of the Hub (eval.yaml).")
     ] = True,
-    space: Annotated[
-        str,
-        typer.Option(metavar="ORG/NAME", help="Static Space to publish with the scores of the organisation's models."),
-    ] = "",
 ) -> None:
     """Publish built data sets with their version as a tag, as far as licences allow.
 
@@ -267,13 +262,6 @@ def main(
             except BenchmarkRefused as error:
                 refused = True
                 errors.print(f"error: {error}")
-        if space and not dry_run:
-            collected = leaderboard.Collected()
-            collected.add_hub(org, api)
-            scores = leaderboard.page(leaderboard.task_tables(collected.entries)).encode()
-            for sentence in collected.sentences:
-                console.print(sentence)
-            console.print(f"Space: {leaderboard.publish_space(api, space, scores)}")
         if reason:
             console.print(f"{reason} So this shows no changes there.")
             console.print("Nothing was sent (--dry-run).")

@@ -15,6 +15,7 @@ from scoring.asking.result import RunResult, load
 from scoring.inference.engines import Call, check_folder, chosen
 from scoring.inference.load_options import LoadOptions
 from scoring.inference.parallel import ALONE, Processes
+from scoring.inputs.prompt_file import PromptFile
 from scoring.inputs.prompts import Prompt
 from scoring.many.cluster import outcomes
 from scoring.many.sweep import Sweep, calls
@@ -235,6 +236,7 @@ def evaluated(call: Call, console: Console, processes: Processes = ALONE) -> Run
     registry.include(*call.settings.include)
     if call.settings.out and processes.first:
         check_folder(call.settings.out)
-    if call.settings.prompts and processes.first:
+    # Call.of has read them.
+    if isinstance(call.settings.prompts, PromptFile) and processes.first:
         console.print(f"Prompts: {call.settings.prompts.understood}.", markup=False, highlight=False)
     return chosen(call).score(call, console, processes)

@@ -79,7 +79,8 @@ def paired(
         if isinstance(stored, StoredTables):
             report_of_run = with_computed(report_of_run, {name: stored[name] for name in shared}, resamples)
         scored.append(report_of_run)
-    return Comparison(*scored, tuple(corrected(differences)), tuple(agreements))
+    run_scored, base_scored = scored
+    return Comparison(run_scored, base_scored, tuple(corrected(differences)), tuple(agreements))
 
 
 def _compared(

@@ -157,8 +157,8 @@ def plan(queries: Sequence[Query], *, share: bool, merge: bool, reach: float, lo
     return sorted(trees, key=len, reverse=True)
 
 
-def common(first: Sequence[int], second: Sequence[int]) -> int:
-    """Number of first tokens that two sequences share.
+def common(first: Sequence[Any], second: Sequence[Any]) -> int:
+    """Number of first tokens, or characters, that two sequences share.
 
     >>> common((1, 2, 3), (1, 2, 4, 5))
     2

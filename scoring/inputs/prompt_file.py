@@ -82,7 +82,7 @@ def read(source: Any) -> PromptFile:
         where, name = "The table of prompts", UNNAMED
         frame = _frame_of_object(source)
     heads = _heads(frame, where)
-    frame.columns = heads  # type: ignore[assignment]
+    frame.columns = heads
     if frame.empty:
         raise ScoringError(f"{where} has no rows; give a prompt or a pair in each.")
     if PROMPT in heads:

@@ -18,7 +18,7 @@ from cards import hub as cards_hub
 from cards.dataset_card import default_config, eval_yaml, tasks
 from tests.support import commands
 from tests.support.helpers import ROOT, signed
-from tests.support.hub import CUT, GUEST, File, Hub
+from tests.support.hub import CUT, GUEST, Hub
 
 NAME = "occugender"
 LOAD = """
@@ -331,72 +331,6 @@ def test_without_a_benchmark_there_is_no_eval_yaml(out, tmp_path):
         result = push(out, "--no-benchmark")
         assert result.returncode == 0, result.stderr
         assert "eval.yaml" not in files(hub)
-
-
-def test_a_space_for_the_scores_is_published_with_the_data(out, tmp_path):
-    with Hub(cache=tmp_path / "cache") as hub:
-        result = push(out, "--space", "org/scores")
-        assert result.returncode == 0, result.stderr
-        assert f"Space: {hub.url}/spaces/org/scores" in result.stdout
-        assert "0 models, 0 tasks." in hub.repos["space", "org/scores"].at("main").tree["index.html"].data.decode()
-
-
-def space(hub):
-    return hub.repos["space", "org/scores"].at("main").tree["index.html"].data.decode()
-
-
-def test_a_second_push_changes_the_space_only_if_there_are_other_scores(out, tmp_path):
-    with Hub(cache=tmp_path / "cache") as hub:
-        push(out, "--space", "org/scores")
-        commits = list(hub.repos["space", "org/scores"].history("main"))
-        result = push(out, "--space", "org/scores")
-        assert result.returncode == 0, result.stderr
-        assert list(hub.repos["space", "org/scores"].history("main")) == commits
-        score = b"- dataset: {id: org/occugender, task_id: explicit}\n  value: 0.5\n"
-        hub.add("model", "org/model", {".eval_results/occugender.yaml": File(score)})
-        result = push(out, "--space", "org/scores")
-        assert result.returncode == 0, result.stderr
-        assert "1 model, 1 task." in space(hub)
-        assert "org/model" in space(hub)
-        assert len(list(hub.repos["space", "org/scores"].history("main"))) == len(commits) + 1
-
-
-@pytest.mark.parametrize("place", ["POST .*/repos/create", "POST /api/spaces/.*/commit"])
-@pytest.mark.parametrize("fault", [401, 403, 413, 429, 500, CUT])
-def test_a_space_that_is_refused_leaves_the_data_published_and_is_sent_by_the_next_push(out, tmp_path, place, fault):
-    with Hub(cache=tmp_path / "cache") as hub:
-        hub.faults[place] = [None, *[fault] * 9] if "create" in place else fault
-        result = push(out, "--space", "org/scores")
-        assert result.returncode == 2
-        told = result.stderr.splitlines()[-1]  # after the bars of the upload
-        assert told.startswith("error: ")
-        assert result.stderr.count("error: ") == 1
-        assert "Traceback" not in result.stderr
-        assert ("Error)" if fault == CUT else f"({fault}: Internal error)") in told
-        assert hub.repos["dataset", f"org/{NAME}"].tags
-        hub.faults.clear()
-        again = push(out, "--space", "org/scores")
-        assert again.returncode == 0, again.stderr
-        assert "0 models, 0 tasks." in space(hub)
-
-
-def test_a_refused_benchmark_and_a_refused_space_are_both_told(out, tmp_path):
-    with Hub(cache=tmp_path / "cache") as hub:
-        hub.faults["POST .*/datasets/.*/commit/main"] = [None, *[400] * 9]
-        hub.faults["POST .*/spaces/.*/commit"] = 403
-        result = push(out, "--space", "org/scores")
-        assert result.returncode == 2
-        told = [line.rpartition("error: ")[2] for line in result.stderr.splitlines() if "error: " in line]
-        assert len(told) == 2
-        assert "(400: Internal error)" in told[0]
-        assert "(403: Internal error)" in told[1]
-
-
-def test_a_dry_run_makes_no_space(out, tmp_path):
-    with Hub(cache=tmp_path / "cache") as hub:
-        result = push(out, "--space", "org/scores", "--dry-run")
-        assert result.returncode == 0, result.stderr
-        assert not hub.repos
 
 
 def test_an_organisation_must_be_named(out):
