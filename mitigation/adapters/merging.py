@@ -35,6 +35,8 @@ from scoring.inference import checkpoint, load_options, measurements
 
 #: The slope of a stamp's units, a power of two: products with it are exact.
 STEEPNESS = 2.0**20
+#: What the facts of a merged model name as its recipe where the adapter is one of others.
+OF_OTHERS = "none of this project"
 #: Statements of this project whose logits are compared.
 COMPARED = 8
 _NAN = float("nan")
@@ -62,7 +64,7 @@ def merge(
     dtype: load_options.Dtype = "auto",
     device: str | None = None,
 ) -> Merged:
-    """Writes a whole model that equals a model with an adapter of this project.
+    """Writes a whole model that equals a model with an adapter: one of this project, or another LoRA of PEFT.
 
     Parameters
     ----------
@@ -87,14 +89,28 @@ def merge(
     """
     out, folder = Path(out), checkpoint.fetched(str(adapter), None, None)
     check_target(out)
-    card = facts.read(folder)
-    if facts.CONFIG not in card.files:
-        what = "a whole model" if facts.is_whole_model(folder) else "a prompt"
-        raise MitigationError(f"{adapter} is {what}, so there is nothing to merge; give it to probes score as it is.")
-    loaded = load_options.LoadOptions(str(model), revision=revision, dtype=dtype, device=device).load()
+    options = load_options.LoadOptions(str(model), revision=revision, dtype=dtype, device=device)
+    changes: list[str] = []
+    if facts.is_own(folder):
+        card = facts.read(folder)
+        if facts.CONFIG not in card.files:
+            what = "a whole model" if facts.is_whole_model(folder) else "a prompt"
+            raise MitigationError(
+                f"{adapter} is {what}, so there is nothing to merge; give it to probes score as it is."
+            )
+        loaded = options.load()
+        base = {"base": loaded.name, "revision": loaded.revision, "content": loaded.content}
+        adapted = attach.attach(loaded.network, folder, **base)
+    else:
+        loaded = replace(options, adapter=str(folder)).load()
+        adapted = loaded.network
+        card = facts.Adapter(
+            OF_OTHERS, loaded.name, loaded.revision, loaded.dtype, {}, {}, facts.Cost(0, 0.0, 0, ""), {}
+        )
+        method = attach.peft_config(folder).peft_type
+        changes.append(f"{adapter} was made by no recipe of this project: {getattr(method, 'value', method)} of PEFT")
     wanted, numbers, place, kind = loaded.dtype, loaded.network.dtype, loaded.device, loaded.kind
     tokenizer = loaded.tokens.tokenizer
-    adapted = attach.attach(loaded.network, folder, base=loaded.name, revision=loaded.revision, content=loaded.content)
     del loaded  # its weights, once they are written
     # Before merging, because merging changes the network in place.
     expected = logits(adapted, tokenizer)
@@ -102,9 +118,10 @@ def merge(
     stamped = hasattr(settings, "units")
     with attach.quiet():
         if stamped:
-            network, state, changes = with_units(adapted, settings)
+            network, state, more = with_units(adapted, settings)
         else:
-            network, state, changes = with_weights(adapted, str(adapter))
+            network, state, more = with_weights(adapted, str(adapter))
+    changes += more
     out.parent.mkdir(parents=True, exist_ok=True)
     with scratch_beside(out) as scratch:
         written = scratch / "made"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, replace
 from math import nan
 from pathlib import Path
@@ -115,6 +116,8 @@ def write(folder: Path, adapter: Adapter, out: Path) -> None:
     mode = (folder / FACTS).stat().st_mode
     for path in folder.iterdir():
         if path.stat().st_mode != mode:
-            path.chmod(mode)
+            # Some file systems have no such rights.
+            with suppress(OSError):
+                path.chmod(mode)
     out.parent.mkdir(parents=True, exist_ok=True)
     replace_folder(folder, out)

@@ -699,6 +699,24 @@ def tokenizer(folder: Path, model: str, code: Mapping[str, bool]) -> Any:
     return tokenizer
 
 
+def tokenizer_of_adapter(network: Any, adapter: str, revision: str | None) -> Any:
+    """The tokenizer of an adapter with added tokens, for which the network is resized; None for another adapter.
+
+    PEFT's ``AutoPeftModel`` does the same: the folder of such an adapter has the tokenizer, and weights with a row for
+    each of its tokens.
+    """
+    folder = fetched(adapter, revision, None)
+    if not ((folder / "tokenizer_config.json").is_file() and (folder / WEIGHTS).is_file()):
+        return None
+    made = tokenizer(folder, adapter, {"trust_remote_code": False})
+    is_resized = any(len(made) in shape for shape in tensor_shapes(folder / WEIGHTS).values())
+    if is_resized and len(made) != len(network.get_input_embeddings().weight):
+        # The rows of new tokens are those of the adapter.
+        network.resize_token_embeddings(len(made), mean_resizing=False)
+        return made
+    return None
+
+
 def adapted(
     network: Any,
     adapter: str,
@@ -717,6 +735,8 @@ def adapted(
     """
     if not importlib.util.find_spec("peft"):
         raise ScoringError("An adapter needs the package peft; install it with pip install peft.")
+    # PEFT imports it too.
+    import_bitsandbytes()
     from peft import PeftModel
 
     folder = fetched(adapter, revision, None)

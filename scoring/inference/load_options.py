@@ -214,7 +214,9 @@ class LoadOptions:
         base = checkpoint.identity(folder, model, digests)
         content = checkpoint.identity(folder, "", digests)
         adapter = ""
+        tokenizer = None
         if self.adapter is not None:
+            tokenizer = checkpoint.tokenizer_of_adapter(network, str(self.adapter), self.adapter_revision)
             network, adapter = checkpoint.adapted(
                 network,
                 str(self.adapter),
@@ -224,7 +226,8 @@ class LoadOptions:
                 content,
                 allowed=self.allow_pickle,
             )
-        tokenizer = checkpoint.tokenizer(folder, model, code)
+        if tokenizer is None:
+            tokenizer = checkpoint.tokenizer(folder, model, code)
         name = without_home(self.model)
         loaded = Model(network, tokenizer, kind, name, base, adapter, exact=self.exact, files=digest(digests))
         loaded.named_revision = self.revision or ""

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 import transformers
+from peft import LoraConfig, get_peft_model
 
 import mitigation
 from builders.text.embedded import DATA
@@ -247,3 +248,30 @@ def test_a_model_that_would_say_something_else_is_not_written(stamp, tmp_path, m
     with pytest.raises(MitigationError, match=r"logits .*merged model"):
         mitigation.merge("tiny-causal", stamp, out=tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.filterwarnings("ignore")  # those of PEFT about tied and saved embeddings
+@pytest.mark.parametrize("saved", [None, ["embed_tokens", "lm_head"]])
+def test_an_adapter_of_others_with_added_tokens_is_loaded_and_merged(saved, tmp_path):
+    """As PEFT's own class does it: the folder has the tokenizer, and the network gets a row for each token of it."""
+    torch.manual_seed(0)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(BUNDLED["tiny-causal"])
+    tokenizer.add_tokens(["<one>", "<two>"])
+    network = transformers.AutoModelForCausalLM.from_pretrained(BUNDLED["tiny-causal"])
+    network.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+    lora = LoraConfig(r=4, target_modules=["q_proj", "v_proj"], modules_to_save=saved, task_type="CAUSAL_LM")
+    adapted = get_peft_model(network, lora)
+    with torch.no_grad():
+        for name, weight in adapted.named_parameters():
+            if "lora_B" in name:
+                weight.normal_(std=0.3)
+    adapted.save_pretrained(tmp_path / "adapter")
+    tokenizer.save_pretrained(tmp_path / "adapter")
+    expected = logits(adapted.eval(), tokenizer)
+    loaded = load(BUNDLED["tiny-causal"], adapter=str(tmp_path / "adapter"), device="cpu", dtype="float32")
+    assert len(loaded.tokens.tokenizer) == len(tokenizer)
+    assert (logits(loaded.network, tokenizer) - expected).abs().max() < 1e-4
+    done = mitigation.merge("tiny-causal", tmp_path / "adapter", out=tmp_path / "merged", device="cpu")
+    assert "was made by no recipe of this project: LORA of PEFT" in done.changes[0]
+    merged = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "merged", dtype=torch.float32)
+    assert (logits(merged.eval(), tokenizer) - expected).abs().max() < 1e-3
