@@ -17,6 +17,7 @@ from scoring.types import Option, Request, ScoringError
 from tests.scoring.made import data_set
 from tests.scoring.models import tokenizer
 from tests.scoring.test_run import pairs
+from tests.support import real
 
 REQUESTS = [
     Request(job, f"The {job} said that", (Option(" she was happy."), Option(" he"))) for job in ("nurse", "vet")
@@ -114,6 +115,19 @@ def test_a_gguf_file_answers_as_the_folder_that_it_was_made_of(llama, file):
     assert np.array(answers(made)) == pytest.approx(np.array(answers(plain)), abs=1e-4)
     assert made.dtype == "float32-gguf-F32"
     assert made.environment["computed with"] == "weights dequantized to float32"
+
+
+@pytest.mark.real
+def test_a_real_gguf_file_answers_as_the_folder_whose_weights_were_rounded():
+    pytest.importorskip("gguf", reason="a GGUF file needs the package gguf")
+    plain = load(real.smollm2(), device="cpu")
+    made = load(real.smollm2_gguf(), device="cpu")
+    texts = ["The nurse said that she was very happy.", "La médica llegó tarde, y él también."]
+    assert [t.ids for t in made.tokens.encode(texts)] == [t.ids for t in plain.tokens.encode(texts)]
+    assert made.dtype.startswith("float32-gguf-Q4_K")
+    # The folder has the same weights in bfloat16, so log-probabilities of five and one tokens differ a little.
+    assert np.array(answers(made)) == pytest.approx(np.array(answers(plain)), abs=0.5)
+    assert not np.array_equal(answers(made), answers(plain))
 
 
 def test_a_folder_with_one_gguf_file_is_that_file_and_one_with_two_is_refused(file, tmp_path):

@@ -5,6 +5,7 @@ import inspect
 import pytest
 import torch
 
+from scoring.inference.engines.loaded import engine_of
 from scoring.inference.load_options import BUNDLED, load
 from scoring.inference.measurements import GenerationMode, Measurements
 from scoring.inference.model import Model
@@ -193,6 +194,25 @@ def test_a_loaded_model_is_measured_once_for_a_machine_and_its_answers_stay(load
     other.answer(ASKED)
     assert counted
     assert len(list((tmp_path / "networks").iterdir())) == 2
+
+
+def test_a_model_in_memory_is_measured_once_and_one_with_code_of_the_user_each_time(loaded):
+    made, counted = loaded()
+    network, text = made.network, made.tokens.tokenizer
+
+    def measured():
+        engine = engine_of(network, text)
+        # What is checked at the start is short, and no part of it.
+        counted.clear()
+        engine.answer(ASKED)
+        return bool(counted)
+
+    assert measured()
+    assert not measured()
+    hook = network.register_forward_hook(lambda *_: None)
+    assert measured()
+    hook.remove()
+    assert not measured()
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"\xff", b'{"value": true, "findings": {}, "sha256": "0"}'])

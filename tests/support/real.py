@@ -25,6 +25,13 @@ def gemma() -> Path:
     return _folder(_GEMMA)
 
 
+def smollm2_gguf() -> Path:
+    """The GGUF file that the folder of SmolLM2 was made of."""
+    smollm2()
+    path = real_weights.gguf_file(_SMOLLM2)
+    return path if path.is_file() else missing(f"needs {path.name}, beside the folder", "PROBES_NEEDS_REAL")
+
+
 def require_models() -> None:
     """Skips the test where one of the models is not there, or fails it if PROBES_NEEDS_REAL is set."""
     smollm2()

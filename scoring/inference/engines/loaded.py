@@ -113,9 +113,23 @@ def engine_of(model: Any, tokenizer: Any) -> Model:
         adapters = ", ".join(getattr(model, "active_adapters", None) or ())
     files = checkpoint.digest_of_tokenizer(tokenizer)
     engine = Model(model, tokenizer, kind, name_of(model), _digest(model), adapters, files=files)
+    if _is_plain(model):
+        engine.keep_measurements()
     # A disabled or scaled adapter, a hook and a buffer change answers, and no weight.
     engine.answers = control.digest(engine)
     return engine
+
+
+def _is_plain(model: Any) -> bool:
+    """Whether all that a model computes follows from its weights and configuration: no code of the user is in it.
+
+    Only then do measurements of an earlier call hold for it.
+    """
+    for module in model.modules():
+        changed = module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module)
+        if changed or type(module).__module__.split(".")[0] not in ("torch", "transformers"):
+            return False
+    return True
 
 
 def _digest(model: Any) -> str:
