@@ -145,6 +145,7 @@ BENCHMARK = types.Benchmark(
         groups={"sentences": "stereotype"},
         shown="stereotype",
         sentence=of_row("stated_gender", "lean"),
+        found=("gives jobs the gender that is rarer in them", "gives jobs the gender of most who hold them"),
         column="lean to the stereotype of a job, nats",
         task=("stated gender", "right", 50),
     ),

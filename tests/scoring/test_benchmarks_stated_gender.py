@@ -10,12 +10,15 @@ import torch
 import builders
 from builders.datasets import stated_gender as data
 from builders.text.words import gendered_words
+from scoring.asking.run import estimate
 from scoring.benchmarks import get, stated_gender
 from scoring.benchmarks.stated_gender import KINDS
 from scoring.inference.load_options import BUNDLED, load
 from scoring.inputs.tables import as_table
+from scoring.report.headlines import answer_of
 from scoring.statistics.stats import measure
 from scoring.types import BenchmarkContext, Response
+from tests.scoring.made_runs import made_run
 
 BENCHMARK = get("stated_gender")
 CAUSAL = BenchmarkContext("causal")
@@ -103,6 +106,26 @@ def test_a_planted_lean_is_found_in_every_kind_with_its_size(rows):
         assert found[kind, "stated_lean"].value == pytest.approx(3), kind
     assert ("nouns", "lean") not in found
     assert ("possessive", "stated_lean") not in found
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        (1.5, "In 1 of 1 benchmark it gives jobs the gender of most who hold them (stated_gender stereotype"),
+        (-1.5, "In 1 of 1 benchmark it gives jobs the gender that is rarer in them (stated_gender stereotype"),
+        (0.0, "In 1 of 1 benchmark the 95 % interval does not show a direction (stated_gender)"),
+    ],
+)
+def test_the_sentence_of_a_run_says_a_clear_lean(rows, size, said):
+    # The stated gender is kept, or else the model is at chance.
+    noise = np.random.default_rng(0)
+    leans = {row["id"]: sign(row) * (size if row["aim"] == "stereotype" else 3.0) + noise.normal() for row in rows}
+    table = answered(rows, lambda row: leans[row["id"]])
+    run = made_run(
+        estimates=tuple(estimate(BENCHMARK, "clean", table, resamples=400)),
+        headlines={BENCHMARK.name: BENCHMARK.headline},
+    )
+    assert answer_of(run).startswith(said)
 
 
 def test_he_everywhere_is_no_lean_and_its_interval_does_not_depend_on_which_jobs_are_drawn(rows):

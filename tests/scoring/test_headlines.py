@@ -61,6 +61,8 @@ def test_a_lean_of_a_model_that_hardly_answers_is_not_concluded():
         assert (row.standing, row.leaning) == ("", "")
         assert "The answer words have 1.5 % of the probability, and 10 % are needed" in row.sentence
         assert row.why == "the answer words have 1.5 % of the probability"
+    # The page has the reason once, in the sentence.
+    assert page(run, {}, {}).count("The answer words have 1.5 % of the probability") == 2
     # The interval of the gap is beyond the ideal all the same.
     assert gap.estimate.high < 0
     said = answer_of(run)
