@@ -222,10 +222,15 @@ def score_request(row: Row, profile: str, context: BenchmarkContext) -> Request:
     """The request for the biased and the unbiased sentence of a row: of its objects, or that of a benchmark."""
     if profile == OBJECT and context.kind == "causal":
         spans = {label: scored_span(row, label) for label in PAIR}
-        # The text before is a context, as where a benchmark asks for the next word: some tokenizers put no start token
-        # before it, and a start token that is a role marker (SmolLM2) would train another text than users have.
-        before = {str(row[f"sentence_{label}"])[:start].rstrip() for label, (start, _) in spans.items()}
-        text_before = before.pop() if len(before) == 1 else ""
+        # Each pair is trained in the form in which it is measured, because the start token may differ: rows of a data
+        # set are whole sentences. Of other pairs the text before is a context, as where a benchmark asks for the next
+        # word: some tokenizers put no start token before it, and one that is a role marker (SmolLM2) would train
+        # another text than users have.
+        text_before = ""
+        if "split" not in row:
+            before = {str(row[f"sentence_{label}"])[:start].rstrip() for label, (start, _) in spans.items()}
+            if len(before) == 1:
+                text_before = before.pop()
         options = []
         for label, (start, end) in spans.items():
             text = str(row[f"sentence_{label}"])[len(text_before) :]
