@@ -39,19 +39,24 @@ def stamped(model, score=OBJECT):
     return StampedNetwork(network, 0, model.kind, model.tokens.pad, score)
 
 
-def test_the_score_is_that_of_the_object_after_its_prompt():
+@pytest.mark.parametrize("about", [{"split": "test"}, {}], ids=["a row of a data set", "a pair of one's own"])
+def test_the_score_is_that_of_the_object_after_its_prompt(about):
     model = models.model("gpt2")
-    pair = edit_pair(model.tokens, ROW)
+    row = ROW | about
+    pair = edit_pair(model.tokens, row)
     scores = stamped(model).scores([pair])[:, 0].tolist()
     logs = []
     for label in ("biased", "unbiased"):
-        text, start = ROW[f"sentence_{label}"], ROW["prompt"].index(BLANK)
-        option = Option(text, ((start, start + len(ROW[f"object_{label}"])),))
-        (answer,) = model.answer([Request("a", options=(option,))])
+        text, start = row[f"sentence_{label}"], row["prompt"].index(BLANK)
+        # A sentence of a data set is scored whole, and an own pair as what follows a context.
+        context = "" if "split" in row else text[:start].rstrip()
+        start -= len(context)
+        option = Option(text[len(context) :], ((start, start + len(row[f"object_{label}"])),))
+        (answer,) = model.answer([Request("a", context, (option,))])
         logs.append(np.mean(answer.logprobs[0]))
     assert scores == pytest.approx(logs, abs=1e-4)
     # The mean over the sentence has the same difference, divided by its number of tokens.
-    whole = edit_pair(model.tokens, ROW, profile="clean")
+    whole = edit_pair(model.tokens, row, profile="clean")
     assert sum(len(query.at) for query in whole.biased) > 3 * sum(len(query.at) for query in pair.biased)
 
 

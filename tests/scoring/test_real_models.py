@@ -52,14 +52,14 @@ def asked_of_a_friend(they_of_new, they_of_old, families="abcd"):
         for n, they in enumerate(shares):
             model = Model(f"org/{families[n]}-{year}-{n}", year, "chat")
             model.scores.append(score("gifi-friend", "all prompts", "friend_they", they))
-            model.scores.append(score("gifi-friend", "all prompts", "friend_gendered", 0.3))
+            model.scores.append(score("gifi-friend", "all prompts", "friend_gendered", 0.3 + n / 100))
             models[model.name] = model
     return models
 
 
 def test_new_models_that_say_they_more_often_are_found_and_equal_ones_are_not():
     planted = uses_they(asked_of_a_friend([0.5, 0.6, 0.7, 0.8], [0.01, 0.02, 0.03, 0.04]))
-    assert "Beyond chance are *they*" in planted.answer
+    assert "Beyond chance: *they* (Holm" in planted.answer
     assert "+62 [42, 83]" in planted.answer
     nothing = uses_they(asked_of_a_friend([0.1, 0.3, 0.5, 0.7], [0.2, 0.4, 0.6, 0.8]))
     assert "Neither is beyond chance" in nothing.answer
