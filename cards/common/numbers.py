@@ -186,7 +186,8 @@ class Scale:
     def _decimals(self) -> int:
         if self.places is not None:
             return self.places
-        if self.high <= self.low:
+        # Whoever uploads results may write a range that is none.
+        if not self.high > self.low or math.isinf(self.high - self.low):
             return 3
         # Three digits of the range: 0.123 on [0, 1], 12.3 on [0, 100], and one decimal on any larger one.
         return max(1, 3 - math.ceil(math.log10(self.high - self.low)))

@@ -215,7 +215,7 @@ def test_the_facts_have_every_metric_before_and_after_with_paired_intervals(whol
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")
 def test_scoring_with_the_adapter_gives_the_same_estimates(whole, source, tmp_path):
     out, _ = whole
-    arguments = ("--adapter", out, "--data", source, "--benchmarks", "neutral", "--limit", "4", "--resamples", "50")
+    arguments = ("--adapter", out, "--data", source, "--benchmarks", "neutral", "--limit", "24", "--resamples", "50")
     done = command("tiny-causal", *arguments, "--out", tmp_path, of=scoring)
     assert done.exit_code == 0, done.output
     results = json.loads((tmp_path / "results.json").read_text())
@@ -260,7 +260,7 @@ app()
 @pytest.mark.fault(55)
 def test_a_killed_command_resumes_to_the_same_losses(whole, source, tmp_path):
     arguments = ["debias_tuning", "tiny-causal", "--out", tmp_path / "fair", "--data", source, "--profile", "paper"]
-    arguments = [str(a) for a in (*arguments, *FEW, *SHORT)]
+    arguments = [str(a) for a in (*arguments, *FEW, *SHORT, "--limit", 24)]
     killed = subprocess.run([sys.executable, "-c", KILLED, "3", *arguments], cwd=ROOT, capture_output=True, check=False)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     assert not (tmp_path / "fair").exists()

@@ -50,7 +50,7 @@ score tiny-causal --compare nowhere -> 1 nowhere has no results.json to compare 
 score nowhere --compare nowhere -> 1 nowhere has no results.json to compare with
 score tiny-causal --include nowhere.py -> 1 nowhere.py is not a Python file
 score tiny-causal --include . -> 1 . is not a Python file
-score tiny-causal --dry-run -> 1 --dry-run is of answers that a chat API samples; leave it out, or add --chat-api
+score tiny-causal --dry-run -> 2 There is no built data set bbq in output
 score tiny-causal --budget 3 -> 1 --budget is of answers that a chat API samples
 score tiny-causal --concurrency 3 -> 1 --concurrency is of servers; leave it out, or give their --base-url
 score --base-url http://127.0.0.1:9/v1 --samples 3 -> 1 --samples is of answers that a chat API samples
@@ -101,7 +101,7 @@ mitigate fast tiny-causal --out x --config nowhere.toml -> 1 nowhere.toml cannot
 mitigate fast tiny-causal --out x --benchmarks ocugender -> 1 No benchmark is called 'ocugender' (did you mean 'occu
 mitigate fast tiny-causal --out x --data nowhere -> 2 There is no folder nowhere
 mitigate prompts tiny-causal --out x --prompt nothing -> 1 No prompt is called 'nothing'
-mitigate prompts tiny-causal --out x --text nowhere.txt -> 2 There is no built data set bbq in output
+mitigate prompts tiny-causal --out x --text nowhere.txt -> 1 nowhere.txt cannot be read as text
 mitigate prompts tiny-causal --out x --resamples 0 -> 2 Invalid value for '--resamples'
 mitigate --include nowhere.py prompts tiny-causal --out x -> 1 nowhere.py is not a Python file
 mitigate methods -> 2 Missing argument '[RECIPE] MODEL
@@ -213,7 +213,7 @@ evaluate("tiny-causal", timeout=0) -> timeout is 0
 evaluate("tiny-causal", timeout=float("nan")) -> timeout is nan
 evaluate("tiny-causal", base_url=3) -> base_url is 3
 evaluate("tiny-causal", base_url="http://127.0.0.1:9/v1") -> Both the model 'tiny-causal' and a server are given
-evaluate("tiny-causal", dry_run=True) -> dry_run=… is of answers that a chat API samples
+evaluate("tiny-causal", dry_run=True) -> There is no built data set bbq in output
 evaluate("tiny-causal", timeout=3.0) -> timeout=… is of servers
 evaluate(base_url="http://127.0.0.1:9/v1", device="cpu") -> device=… says how a model is loaded, and a server has lo
 evaluate(base_url="http://127.0.0.1:9/v1", trust_remote_code=True) -> trust_remote_code=… says how a model is loaded

@@ -6,6 +6,7 @@ is asked several times, and the scores are shares of the answers.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -97,9 +98,7 @@ def score_call(call: Call, console: Console, _processes: Processes) -> RunResult
         known_by = ""
         if settings.out:
             stack.enter_context(locked(settings.out, ScoringError))
-            # Another function may have the same name.
-            rows = [ChatRequest(request_body(name, text, temperature=0, max_tokens=OPENING), "") for text in CONTROL]
-            known_by = hashed([answer.text for answer in client("control rows", rows)])
+            known_by = _known_by(client, name)
             # Refused before anything is asked: a run must not end at a folder that it may not replace.
             planned = _as_function(report_of_answers({}, parts, name, call.sampling, settings, prompt), known_by)
             report.check_finished(settings.out, planned, overwrite=settings.overwrite, unknown=("revision", "server"))
@@ -112,6 +111,19 @@ def score_call(call: Call, console: Console, _processes: Processes) -> RunResult
         if settings.out:
             report.write(settings.out, scored.report, scored.tables, scored.validity, others)
     return scored
+
+
+def _known_by(client: FunctionClient, name: str) -> str:
+    """A hash of what a function answers to the control rows: another function may have the same name.
+
+    A function that answers nothing but its own prompts is known by nothing, so its results are of this call alone.
+    """
+    rows = [ChatRequest(request_body(name, text, temperature=0, max_tokens=OPENING), "") for text in CONTROL]
+    try:
+        return hashed([answer.text for answer in client("control rows", rows)])
+    # The code of the user may raise anything for texts that it does not expect.
+    except Exception:
+        return secrets.token_hex(16)
 
 
 def _as_function(run_report: Report, known_by: str) -> Report:
