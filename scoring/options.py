@@ -114,7 +114,14 @@ class Settings:
         >>> [benchmark.name for benchmark in Settings("unstereo,neutral,unstereo").chosen()]
         ['unstereo', 'neutral']
         """
-        names = list(dict.fromkeys(split_list(self.benchmarks)))
+        names: list[str] = []
+        for part in self.benchmarks.split(","):
+            words = part.split()
+            # Of a text that is no list of names the whole is named, because it may be a secret, which is hidden.
+            if not all(benchmarks.known(word) for word in words):
+                words = [part.strip()]
+            names += words
+        names = list(dict.fromkeys(names))
         if benchmarks.PROMPTS in names:
             raise ScoringError("The benchmark prompts needs a file of yours; name it with --prompts.")
         if not names and self.prompts is None:

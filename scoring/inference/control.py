@@ -11,6 +11,7 @@ part of the key of its responses (:func:`digest`).
 
 import hashlib
 import math
+import secrets
 from collections.abc import Mapping, Sequence
 from itertools import chain, combinations
 from typing import Any
@@ -69,8 +70,9 @@ def answers(engine: Engine) -> list[Response]:
     before = engine.stats
     engine.stats = type(before)()
     try:
+        responses: list[Response] = []
         # A model with a short window is known by the beginnings of the rows.
-        responses: list[Response] = engine.answer(requests(engine), truncate=True)
+        engine.answer(requests(engine), truncate=True, on_response=responses.append)
         return responses
     finally:
         engine.stats = before
@@ -80,9 +82,14 @@ def answers(engine: Engine) -> list[Response]:
 def digest(engine: Engine) -> str:
     """A hash of the exact answers of an object in memory to the control rows.
 
-    Where the same object gives other answers each time, nothing stored is used again.
+    Where the same object gives other answers each time, or none for texts that it does not expect, nothing stored is
+    used again.
     """
-    return hashed([[answer.logprobs, answer.text] for answer in answers(engine)])
+    try:
+        return hashed([[answer.logprobs, answer.text] for answer in answers(engine)])
+    # The code of an engine of the user may raise anything.
+    except Exception:
+        return secrets.token_hex(16)
 
 
 def hashed(given: object) -> str:

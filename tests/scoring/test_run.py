@@ -380,7 +380,7 @@ def test_an_adapter_in_a_pickle_is_refused_until_it_is_allowed(tmp_path):
 @pytest.mark.parametrize("changed", ["name", "revision", "files", "kind", "dtype", "adapter", "exact"])
 def test_replies_of_another_model_are_not_reused(changed):
     about = dict.fromkeys(("name", "revision", "files", "kind", "dtype", "adapter", "exact"), "x") | {"store_key": {}}
-    about |= {"tokens": SimpleNamespace(begins={})}
+    about |= {"tokens": SimpleNamespace(begins={}), "answers": ""}
     plain = prompts.get("plain")
     one, other = (answering.key(SimpleNamespace(**{**about, **more}), plain) for more in ({}, {changed: "y"}))
     assert one != other
@@ -393,6 +393,7 @@ def test_replies_of_another_prompt_decoding_or_package_are_not_reused(monkeypatc
         **dict.fromkeys(("name", "revision", "files", "kind", "dtype", "adapter", "exact"), "x"),
         store_key={},
         tokens=SimpleNamespace(begins={}),
+        answers="",
     )
     mine = prompts.Prompt("mine", version="1.0.0", instruction="Be fair.")
     others = [mine, replace(mine, instruction="Be fair!"), replace(mine, decoding={"top_k": 5})]

@@ -16,9 +16,10 @@ import scoring
 from builders.text.wording import BLANK
 from scoring import benchmarks, report
 from scoring.__main__ import app
-from scoring.asking import rank_agreement, run, ways, wordings
+from scoring.asking import rank_agreement, ways, wordings
 from scoring.commands.compare import app as app_of_compare
 from scoring.inference.load_options import LoadOptions
+from scoring.statistics.stats import measure
 from scoring.types import BenchmarkContext, Estimate, Group, Option, Report, Request, Response, ScoringError
 from tests.scoring.made import data_set, lowest_end, without_language
 from tests.support.openai_server import Answer, prompt_of, serving
@@ -420,7 +421,7 @@ def test_kappa_is_cohens(apart):
     # 3 of 5 agree; by chance .6 · .6 + .4 · .4 = .52.
     value = kappa.value(table, np.ones((1, 6)))[0]
     assert value == pytest.approx((0.6 - 0.52) / (1 - 0.52))
-    assert run.measure([(Group("", np.ones(6, bool)), kappa)], table, np.arange(6), resamples=50)[0].why == ""
+    assert measure([(Group("", np.ones(6, bool)), kappa)], table, np.arange(6), resamples=50)[0].why == ""
 
 
 # A chat API

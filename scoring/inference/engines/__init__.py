@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
@@ -192,8 +192,9 @@ def refuse_wrong_name(model: str) -> None:
     Traceback (most recent call last):
     scoring.types.ScoringError: 'stereoset' is a benchmark and no model; write MODEL --benchmarks stereoset.
     """
-    if Path(model).exists():
-        return
+    with suppress(OSError):  # a text that is too long for a path
+        if Path(model).exists():
+            return
     if benchmarks.known(model):
         raise ScoringError(f"{model!r} is a benchmark and no model; write MODEL --benchmarks {model}.")
     if model in datasets.names():
