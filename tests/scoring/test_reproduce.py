@@ -473,6 +473,11 @@ def in_process(monkeypatch, folder=""):
         assert words[:3] == [sys.executable, "-m", "probes"]
         line = " ".join(words[3:])
         more = next((more for first, more in SMALLEST.items() if line.startswith(first)), ())
+        words = list(words)
+        # A list that is given twice is both lists, so that of the plan goes.
+        for option in set(more) & set(words) & {"--benchmarks", "--domains", "--methods", "--grids", "--corpora"}:
+            place = words.index(option)
+            del words[place : place + 2]
         return commands.run("probes", *words[3:], *(word.format(folder=folder) for word in more))
 
     monkeypatch.setattr(plan, "subprocess", SimpleNamespace(run=run_here))

@@ -16,10 +16,11 @@ from builders.datasets.gender_pmi import delta_table
 from builders.text.words import THEY_FORMS, is_neutral, normalise
 from scoring import benchmarks
 from scoring.__main__ import app
-from scoring.asking import run, wordings
+from scoring.asking import wordings
 from scoring.inference.load_options import LoadOptions
 from scoring.metrics import variance
 from scoring.statistics import intervals
+from scoring.statistics.stats import measure
 from scoring.types import BenchmarkContext, Group, Metric, Response, ScoringError
 from tests.scoring.made import data_set, without_language
 from tests.support.helpers import mirrored
@@ -258,7 +259,7 @@ def test_an_interval_over_parts_covers_the_mean_of_other_parts():
     for seed in range(200):
         table = {"x": simulated({(0,): 1.0, (1,): 0.5, (0, 1): 1.0}, (60, 5), rng)}
         item = (Group("", np.ones(60, bool)), metric)
-        (estimate,) = run.measure([item], table, np.arange(60), resamples=200, seed=seed)
+        (estimate,) = measure([item], table, np.arange(60), resamples=200, seed=seed)
         hits += estimate.low <= 0 <= estimate.high
     assert hits >= 180
 
