@@ -10,7 +10,6 @@ from rich.console import Console
 
 from cards.common.options import checked, in_python, parameters, visible_console
 from cards.common.text import did_you_mean, split_list
-from scoring import benchmarks as registry
 from scoring.asking.result import RunResult, load
 from scoring.inference.engines import Call, check_folder, chosen
 from scoring.inference.load_options import LoadOptions
@@ -220,7 +219,6 @@ def _swept(models: Sequence[Any], revisions: Sequence[str], values: Mapping[str,
     call = Call.of(str(models[0]), values)
     if not call.settings.out:
         raise ScoringError("Several models have a folder each, and no --out is given; give the folder for all of them.")
-    registry.include(*call.settings.include)
     every = calls(call, [str(model) for model in models], revisions, call.settings.out)
     runs, failed = {}, {}
     for outcome in outcomes(every, call.settings.out, console):
@@ -233,7 +231,6 @@ def _swept(models: Sequence[Any], revisions: Sequence[str], values: Mapping[str,
 
 def evaluated(call: Call, console: Console, processes: Processes = ALONE) -> RunResult:
     """The result of a call of :func:`evaluate`; the command comes here too."""
-    registry.include(*call.settings.include)
     if call.settings.out and processes.first:
         check_folder(call.settings.out)
     # Call.of has read them.

@@ -48,7 +48,7 @@ def checked_run(report: Report, folder: Path) -> Upload:
             unknown.add(name)
             reported.add(name)
             # Without a declaration there is no ideal value, so the owner cannot make a score look unbiased.
-            estimates += [_as_declared(score, None) for score in given.values()]
+            estimates += [_with_declaration(score, None) for score in given.values()]
             if uploaded:
                 # Only the names of groups and metrics are taken: sentences of others are not put on a page.
                 headlines[name] = Headline(uploaded.dataset, uploaded.metric, uploaded.groups, uploaded.shown)
@@ -59,7 +59,7 @@ def checked_run(report: Report, folder: Path) -> Upload:
         if computed is None:
             reported.add(name)
             metrics = {metric.name: metric for metric in benchmark.metrics(_profile(report))}
-            estimates += [_as_declared(score, metrics.get(score.metric)) for score in given.values()]
+            estimates += [_with_declaration(score, metrics.get(score.metric)) for score in given.values()]
             continue
         if not _has_known_data(report, benchmark):
             reported.add(name)
@@ -118,7 +118,7 @@ def _of_run(report: Report, name: str) -> Benchmark | None:
         return None
 
 
-def _as_declared(score: Estimate, metric: Metric | None) -> Estimate:
+def _with_declaration(score: Estimate, metric: Metric | None) -> Estimate:
     """A score of others with what this project declares of its metric."""
     if metric is None:
         return replace(score, ideal=None, least=nan, most=nan, title="", short="", reading="", ability=False)

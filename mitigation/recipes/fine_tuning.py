@@ -2,9 +2,9 @@
 
 ``clean`` lowers L_e, the square of log P(he) - log P(she) after the text before the pronoun. It keeps the probability
 of both together (L_m), the predictions and the lean where a text states a gender (L_g, L_k) and those of ordinary text
-(L_t). What is
-kept is compared with the network without the LoRA, and the head runs only at the tokens that are read. By default the
-pairs are those of this project about occupations (:mod:`mitigation.editing.jobs`); ``pairs`` names a file of your own.
+(L_t). What is kept is compared with the network without the LoRA, and the head runs only at the tokens that are read.
+By default the pairs are those of this project about occupations (:mod:`mitigation.editing.jobs`); ``pairs`` names a
+file of your own.
 The result is a plain LoRA of PEFT, which servers load and which merges into the weights.
 
 Source of ``paper``: the baseline "Fine-tuning (FT)" of *Large Language Model Bias Mitigation from the Perspective of

@@ -353,7 +353,7 @@ def answer(
     """Responses by the id of the request: from the store, and for the rest from the model, into the store.
 
     The model gets requests that differ only in their ids once. ``learn`` gets the requests that have a
-    response, and whether it was ``known`` before (:meth:`scoring.asking.workload.Outlook.answered`).
+    response, and whether it was ``known`` before (:meth:`scoring.asking.workload.Outlook.note_answers`).
     """
     responses: dict[str, Response] = {}
     unknown = []

@@ -56,7 +56,7 @@ class Expected:
         )
 
 
-def expected(model: Engine, every: Sequence[Split], prompt: Prompt, batch_tokens: int | None = None) -> Expected:
+def forecast(model: Engine, every: Sequence[Split], prompt: Prompt, batch_tokens: int | None = None) -> Expected:
     """What splits will take, from the requests of some of their rows.
 
     The first requests are not timed, because the network is measured with them.
@@ -66,8 +66,8 @@ def expected(model: Engine, every: Sequence[Split], prompt: Prompt, batch_tokens
     def answer(requests: Sequence[Request]) -> None:
         model.answer(requests, **how)
 
-    scored = seconds_of_work(_mixed(every, written=False), answer)
-    written = seconds_of_work(_mixed(every, written=True), answer)
+    scored = seconds_of_work(_by_turns(every, written=False), answer)
+    written = seconds_of_work(_by_turns(every, written=True), answer)
     speeds = (scored or written / WRITTEN, written or scored * WRITTEN)
     minutes = []
     for split in every:
@@ -76,7 +76,7 @@ def expected(model: Engine, every: Sequence[Split], prompt: Prompt, batch_tokens
     return Expected(every, minutes, most_memory(), model.environment.get("device", model.revision))
 
 
-def _mixed(every: Sequence[Split], *, written: bool) -> list[Request]:
+def _by_turns(every: Sequence[Split], *, written: bool) -> list[Request]:
     """The sampled requests of one kind, of all splits by turns: as many of each as it has of the whole."""
     placed = []
     for split in every:

@@ -138,7 +138,7 @@ def score(
     outlooks: list[workload.Outlook] = []
 
     def answered(some: Sequence[Request]) -> dict[str, Response]:
-        return answering.answer(model, some, store, how, outlooks[0].answered if outlooks else None)
+        return answering.answer(model, some, store, how, outlooks[0].note_answers if outlooks else None)
 
     asker = answering.Asker(settings.profile, prompt, chat)
     questions = _questions(asker, parts, model, shared)

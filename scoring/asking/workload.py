@@ -169,7 +169,7 @@ class Outlook:
                 self._shared = work / alone
         self._update()
 
-    def answered(self, requests: Sequence[Request], *, known: bool = False) -> None:
+    def note_answers(self, requests: Sequence[Request], *, known: bool = False) -> None:
         """Requests of the piece have a response, from the model or ``known`` before."""
         for request in requests:
             kind = int(bool(request.max_new))
@@ -250,4 +250,4 @@ def answer(
     """The responses to requests outside a run, as :func:`scoring.asking.answering.answer`, with a bar of their own."""
     with outlook([], console, what) as shown:
         shown.begin(requests)
-        return answering.answer(model, requests, store, settings, shown.answered)
+        return answering.answer(model, requests, store, settings, shown.note_answers)

@@ -86,16 +86,16 @@ def digest(engine: Engine) -> str:
     used again.
     """
     try:
-        return hashed([[answer.logprobs, answer.text] for answer in answers(engine)])
+        return hash_of([[answer.logprobs, answer.text] for answer in answers(engine)])
     # The code of an engine of the user may raise anything.
     except Exception:
         return secrets.token_hex(16)
 
 
-def hashed(given: object) -> str:
+def hash_of(given: object) -> str:
     """The hash of answers, as a part of a key.
 
-    >>> hashed(["one", "two"]) == hashed(["one", "three"])
+    >>> hash_of(["one", "two"]) == hash_of(["one", "three"])
     False
     """
     return f"sha256:{hashlib.sha256(orjson.dumps(given, option=orjson.OPT_SERIALIZE_NUMPY)).hexdigest()[:16]}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -86,12 +87,14 @@ def read(source: Any) -> PromptFile:
     if frame.empty:
         raise ScoringError(f"{where} has no rows; give a prompt or a pair in each.")
     if PROMPT in heads:
-        columns = [PROMPT, *([GROUP] if GROUP in heads else [])]
+        columns = [head for head in (PROMPT, GROUP) if head in heads]
+        texts = [_texts(frame, column, where) for column in columns]
+        rows = _single(*texts)
     else:
         columns = _two_groups(heads, where)
-    texts = [_texts(frame, column, where) for column in columns]
+        texts = [_texts(frame, column, where) for column in columns]
+        rows = _pairs(columns, texts)
     ignored = [head for head in heads if head not in columns]
-    rows = _single(*texts) if PROMPT in heads else _pairs(columns, texts)
     return PromptFile(name, tuple(rows), _understood(rows, columns, ignored))
 
 
@@ -109,7 +112,7 @@ def _frame_of_file(path: Path) -> pd.DataFrame:
         if content.startswith(b"PK"):
             # Texts stay as they are, also where they read NA or 1.
             return pd.read_excel(path, dtype=object, keep_default_na=False)
-        text = _decoded(content)
+        text = _decode(content)
         if text.lstrip().startswith(("{", "[")):
             return _frame_of_object(_json(text))
         return _frame_of_text(text, path)
@@ -123,7 +126,7 @@ def _frame_of_file(path: Path) -> pd.DataFrame:
         ) from None
 
 
-def _decoded(content: bytes) -> str:
+def _decode(content: bytes) -> str:
     """The text of a file: by its mark, else UTF-8, else as old programs of Windows write it."""
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return content.decode("utf-16")
@@ -134,25 +137,28 @@ def _decoded(content: bytes) -> str:
 
 
 def _json(text: str) -> Any:
-    """What a text in JSON has: of JSON lines a list."""
+    """What a text in JSON has: of JSON lines a list, also where there is one line."""
     try:
-        return json.loads(text)
+        content = json.loads(text)
     except json.JSONDecodeError:
-        lines = [line for line in text.splitlines() if line.strip()]
-        return [json.loads(line) for line in lines]
+        return [json.loads(line) for line in text.split("\n") if line.strip()]
+    if isinstance(content, dict) and not any(isinstance(value, list) for value in content.values()):
+        return [content]
+    return content
 
 
 def _frame_of_text(text: str, path: Path) -> pd.DataFrame:
     """A table with a separator; a row with more or fewer cells than the header is refused."""
     import pandas as pd
 
-    lines = text.splitlines()
-    if not lines:
+    if not text.strip():
         raise ScoringError(f"{path} is empty; {_FORMS}.")
     # The header has the separator, and prompts may have other ones in them.
-    separators = [separator for separator in _SEPARATORS if separator in lines[0]]
-    separator = separators[0] if separators else ","
-    rows = [row for row in csv.reader(text.splitlines(keepends=True), delimiter=separator, strict=True) if row]
+    head = text.lstrip().partition("\n")[0]
+    separator = next((separator for separator in _SEPARATORS if separator in head), ",")
+    # Lines end where CSV ends them: str.splitlines also splits at U+2028 inside a prompt.
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    rows = [row for row in reader if row]
     header, cells = rows[0], rows[1:]
     for number, row in enumerate(cells, start=1):
         # One column needs no quotes around a prompt with a comma.

@@ -179,3 +179,19 @@ def test_too_little_memory_is_one_sentence(error, capsys, monkeypatch):
     assert "too little memory" in lines[0]
     with pytest.raises(RuntimeError, match="another"), ended(Console(stderr=True)):
         raise RuntimeError("another")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--benchmarks", "stereoset,pronouns"],
+        ["--benchmarks", "stereoset pronouns"],
+        ["--benchmarks", "stereoset", "pronouns"],
+        ["--benchmarks=stereoset", "--benchmarks", "pronouns"],
+        ["--benchmarks", "stereoset", "--benchmarks=pronouns"],
+    ],
+)
+def test_a_list_may_have_any_form(words):
+    given = probes.imported("score").make_context("score", [*words, "tiny-causal"]).params
+    assert given["models"] == ["tiny-causal"]
+    assert given["benchmarks"].replace(" ", ",") == "stereoset,pronouns"

@@ -38,6 +38,18 @@ score tiny-causal --batch-tokens 0 -> 2 Invalid value for '--batch-tokens'
 score tiny-causal --bencmarks occugender -> 2 No such option: --bencmarks
 score tiny-causal --benchmarks ocugender -> 1 No benchmark is called 'ocugender' (did you mean 'occugender'?)
 score tiny-causal --benchmarks occugender,nutral -> 1 No benchmark is called 'nutral' (did you mean 'neutral'?)
+score tiny-causal --benchmarks stereoset --benchmarks nutral -> 1 No benchmark is called 'nutral' (did you mean 'neutral
+score stereoset -> 1 'stereoset' is a benchmark and no model; write MODEL --benchmarks stereoset.
+score stereoset tiny-causal -> 1 'stereoset' is a benchmark and no model
+score tiny-causal stereoset -> 1 'stereoset' is a benchmark and no model
+score gender-neutral-probes -> 1 'gender-neutral-probes' is a data set and no model
+score https://huggingface.co/org/name -> 1 'https://huggingface.co/org/name' is an address; give a model by its name on
+score tiny-causal http://127.0.0.1:8000/v1 -> 1 'http://127.0.0.1:8000/v1' is an address
+score 'C:\\models\\name' -> 1 There is no folder 'C:
+score tiny-causal --fail-if occugender.gapp>20 -> 1 --fail-if 'occugender.gapp>20' names no metric of occugender
+score tiny-causal --fail-if ocugender.gap>20 -> 1 --fail-if 'ocugender.gap>20' names no benchmark
+build occugender,nuetral -> 1 No data set is called 'nuetral'
+build stereoset -> 1 No data set is called 'stereoset'
 score tiny-causal --prompt debias-7 -> 1 No prompt is called 'debias-7' (did you mean 'debias-6'?)
 score tiny-causal --prompt missing.json -> 1 The prompt file missing.json cannot be read
 mitigate nowhere tiny-causal -> 2 No command is called 'nowhere'; give one of ablation, auto_debias,

@@ -50,7 +50,7 @@ def test_minutes_are_the_work_of_all_rows_at_the_measured_speed(monkeypatch):
     monkeypatch.setattr(dry_run, "seconds_of_work", lambda requests, _: 0.25 if requests else 0.0)
     engine = type("Engine", (), {"environment": {"device": "cpu"}, "revision": ""})()
     prompt = type("Prompt", (), {"decoding": {}})()
-    told = dry_run.expected(engine, [split], prompt)
+    told = dry_run.forecast(engine, [split], prompt)
     assert told.minutes == [pytest.approx(600 * work * 0.25 / 60)]
 
 

@@ -151,6 +151,8 @@ def test_a_file_of_another_form_is_refused(tmp_path, text, sentence):
 
 
 EXPECTED = [("He says \u201cé\u201d, and ", "a"), ("She; says\tit ", "b")]
+#: What other programs take for the end of a line.
+SEPARATED = "One\u2028line \x85 of \x0b text"
 
 
 @pytest.mark.parametrize("form", ["csv", "semicolon", "tab", "utf-16", "windows", "xlsx", "json", "lines", "parquet"])
@@ -173,6 +175,13 @@ def test_each_form_of_a_table_is_read_to_the_last_character(tmp_path, form):
     made = read(file)
     assert [(row["prompt"], row["group"]) for row in made.rows] == EXPECTED
     assert made.understood == "2 prompts in 2 groups"
+
+
+@pytest.mark.parametrize("text", [f"prompt\r\n{SEPARATED}\r\n", json.dumps({"prompt": SEPARATED}, ensure_ascii=False)])
+def test_only_ends_of_lines_end_a_line(tmp_path, text):
+    file = tmp_path / "mine"
+    file.write_bytes(text.encode())
+    assert [row["prompt"] for row in read(file).rows] == [SEPARATED]
 
 
 @pytest.mark.parametrize(

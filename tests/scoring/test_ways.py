@@ -439,14 +439,25 @@ def picker(body, _before):
     )
 
 
-def test_a_chat_api_is_asked_to_choose_in_both_orders(data, tmp_path, monkeypatch):
+@pytest.fixture
+def ask_to_choose(data, tmp_path, monkeypatch):
+    """A function from the script of a server to the table of its choices."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789abcdef")
-    with serving(picker) as server:
-        place = ["--base-url", server.url, "--model-name", "m", "--data", str(data), "--out", str(tmp_path)]
-        about = ["--samples", "2", "--limit", "40", "--resamples", "100"]
-        done = CliRunner().invoke(app, ["--chat-api", "--benchmarks", "unstereo", "--ways", "choice", *place, *about])
-    assert done.exit_code == 0, done.output
-    table = pd.read_parquet(tmp_path / "examples" / "unstereo-choice.parquet")
+
+    def ask(script, samples, limit):
+        with serving(script) as server:
+            place = ["--base-url", server.url, "--model-name", "m", "--data", str(data), "--out", str(tmp_path)]
+            about = ["--samples", str(samples), "--limit", str(limit), "--resamples", "100"]
+            words = ["--chat-api", "--benchmarks", "unstereo", "--ways", "choice", *place, *about]
+            done = CliRunner().invoke(app, words)
+        assert done.exit_code == 0, done.output
+        return pd.read_parquet(tmp_path / "examples" / "unstereo-choice.parquet")
+
+    return ask
+
+
+def test_a_chat_api_is_asked_to_choose_in_both_orders(ask_to_choose, tmp_path):
+    table = ask_to_choose(picker, 2, 40)
     assert len(table) == 40
     assert table["text"].str.count("\n").eq(7).all()  # two orders, two wordings, two samples
     lean = table["female_logprob"] - table["male_logprob"]
@@ -462,9 +473,8 @@ def test_a_chat_api_is_asked_to_choose_in_both_orders(data, tmp_path, monkeypatc
     assert of["tau@0.5"].n == 40 - refused.sum()
 
 
-def test_letters_of_a_server_have_the_log_odds_of_the_model(data, tmp_path, monkeypatch):
+def test_letters_of_a_server_have_the_log_odds_of_the_model(ask_to_choose):
     """Of 10 answers 9 would be the sentence with *she*, and the first place counts twice: a log-odds of log 9."""
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789abcdef")
 
     def script(body, _before):
         shes = re.search(r"^([AB])\. She saw", prompt_of(body), re.M)[1]
@@ -472,12 +482,7 @@ def test_letters_of_a_server_have_the_log_odds_of_the_model(data, tmp_path, monk
         weights[shes] *= 9
         return Answer(shes, logprobs={letter: math.log(w / sum(weights.values())) for letter, w in weights.items()})
 
-    with serving(script) as server:
-        place = ["--base-url", server.url, "--model-name", "m", "--data", str(data), "--out", str(tmp_path)]
-        about = ["--samples", "1", "--limit", "10", "--resamples", "100"]
-        done = CliRunner().invoke(app, ["--chat-api", "--benchmarks", "unstereo", "--ways", "choice", *place, *about])
-    assert done.exit_code == 0, done.output
-    table = pd.read_parquet(tmp_path / "examples" / "unstereo-choice.parquet")
+    table = ask_to_choose(script, 1, 10)
     assert (table["female_logprob"] - table["male_logprob"]).tolist() == pytest.approx([math.log(9)] * 10)
 
 

@@ -49,7 +49,7 @@ def run(monkeypatch, splits, *, known=0, measuring=60.0, batch=10, busy=0.0):
         outlook.begin_piece(piece)
         requests = [each.requests["request"] for each in piece]
         before = [request for request in requests if known > 0 and int(request.id.partition("/")[2]) < known]
-        outlook.answered(before, known=True)
+        outlook.note_answers(before, known=True)
         rest = [request for request in requests if request not in before]
         for first in range(0, len(rest), batch):
             together = rest[first : first + batch]
@@ -61,7 +61,7 @@ def run(monkeypatch, splits, *, known=0, measuring=60.0, batch=10, busy=0.0):
                 # The machine is busy, so the clock goes on between the responses of a batch, and the processor hardly.
                 clock[0] += busy * seconds / len(together)
                 clock[1] += 0.0001
-                outlook.answered([request])
+                outlook.note_answers([request])
     end = clock[0]
     # The responses of a batch come at one time, and the last of them says what is seen.
     last = {at: (share, end - at, left) for at, share, left in said}

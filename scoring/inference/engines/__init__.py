@@ -319,7 +319,7 @@ def score(
     with stage(errors, f"Reading the data for {name} …"):
         with installed():
             decoding(prompt)  # raises for an impossible setting
-            from scoring.asking.dry_run import expected
+            from scoring.asking.dry_run import forecast
             from scoring.inference.store import Store
         if shared:
             parts = list(shared.parts)
@@ -346,7 +346,7 @@ def score(
             asker = Asker(settings.profile, prompt, chat)
             with stage(errors, "Measuring a second of work …"):
                 some = workload.splits(asker, [(part.benchmark, part.splits) for part in parts], model)
-                will_take = expected(model, some, prompt, settings.batch_tokens)
+                will_take = forecast(model, some, prompt, settings.batch_tokens)
             console.print(will_take.table())
             show(console, ["", will_take.sentence()])
             return RunResult(run.model_report(model, parts, settings, prompt, chat), {})

@@ -20,7 +20,7 @@ from cards.common.files import locked
 from cards.common.progress import stage
 from scoring import report
 from scoring.asking.result import RunResult, runs_beside
-from scoring.inference.control import CONTROL, hashed
+from scoring.inference.control import CONTROL, hash_of
 from scoring.inference.engines import Call, EngineKind, is_function, name_of, refuse
 from scoring.inference.engines.chat_api import OPENING, ask, report_of_answers, result, sampled_parts, with_notes
 from scoring.inference.parallel import Processes
@@ -120,7 +120,7 @@ def _known_by(client: FunctionClient, name: str) -> str:
     """
     rows = [ChatRequest(request_body(name, text, temperature=0, max_tokens=OPENING), "") for text in CONTROL]
     try:
-        return hashed([answer.text for answer in client("control rows", rows)])
+        return hash_of([answer.text for answer in client("control rows", rows)])
     # The code of the user may raise anything for texts that it does not expect.
     except Exception:
         return secrets.token_hex(16)
