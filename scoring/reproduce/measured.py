@@ -29,7 +29,7 @@ from cards.common.text import CardError, slug
 from scoring import DATA
 from scoring.adapters import facts
 from scoring.asking.result import read_examples
-from scoring.reproduce import published
+from scoring.reproduce import bias_bench, published
 from scoring.reproduce.printed import PrintedCell, PrintedTable, printed_tables
 from scoring.responses import unstereo
 from scoring.statistics.stats import RESAMPLES
@@ -149,6 +149,8 @@ class Measured:
                 shares = self._once("published_shares", place["label"])
             except UnreachableError:  # explicit cells need the weights, wherever the files are
                 return None
+        elif place.get("published") == "bias-bench":
+            shares = self._once("bias_bench", place["model"])
         elif "published" in place:
             shares = self._once("published", place["published"], place["model"])
         else:
@@ -227,6 +229,22 @@ class Measured:
                 # A row is a mean over jobs, so there is no interval.
                 shares[estimate.group, estimate.metric] = {"value": estimate.value, "low": math.nan, "high": math.nan}
         return shares
+
+    def _bias_bench(self, model: str) -> dict[tuple[str, str], Mapping[str, Any]]:
+        """The scores of StereoSet and CrowS-Pairs that others published of a model, by group and metric.
+
+        Scores of sentences have intervals and come first; domains that they lack are read as printed.
+        """
+        self._computable()
+        scores: dict[tuple[str, str], Mapping[str, Any]] = {}
+        label = model.rpartition("/")[2]
+        # There are also scores of other models; a model without any has its weights named as what is needed.
+        if label not in scoring.published.models("stereoset-test"):
+            return scores
+        scores.update(self._once("published", "stereoset-test", label))
+        for place, numbers in bias_bench.printed(model, self.fetcher).items():
+            scores.setdefault(place, numbers)
+        return scores
 
     def _score_rows(self, model: str) -> pd.DataFrame:
         """The scores of all sentences by a model of UnStereoEval."""

@@ -23,18 +23,18 @@ from scoring.types import Benchmark, Group, Line, Table
 SPLITS = {"intrasentence": "stereoset", "intersentence": "stereoset-intersentence"}
 
 
-def scores_of(path: Path) -> dict[str, float]:
-    """The score of each sentence in a file, by its id.
+def scores_of(path: Path, tasks: Sequence[str] = tuple(SPLITS)) -> dict[str, float]:
+    """The score of each sentence of the tasks in a file, by its id.
 
     Raises
     ------
     BrokenFileError
-        When it is no file of predictions of both tasks.
+        When it is no file of predictions of the tasks.
     """
     scores = {}
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        for task in SPLITS:
+        for task in tasks:
             for row in content[task]:
                 scores[str(row["id"])] = float(row["score"])
     except (ValueError, KeyError, TypeError) as error:

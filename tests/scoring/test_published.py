@@ -448,6 +448,20 @@ def test_every_source_makes_a_run_of_its_real_rows(name, data):
 
 
 @pytest.mark.mirror
+def test_scores_after_a_recipe_are_compared_with_the_model_in_pairs(data):
+    before, after = (
+        published.score("stereoset-test", name, data, resamples=50) for name in ("phi-2", "phi-2/cda-gender-2000")
+    )
+    (change,) = [
+        c
+        for c in after.compare(before, resamples=50).changes
+        if c.difference.key[1:] == ("intrasentence test gender", "ss")
+    ]
+    assert change.difference.clusters == 30
+    assert change.difference.n == 771
+
+
+@pytest.mark.mirror
 def test_published_texts_of_two_models_can_be_compared(data):
     one, other = (published.score("gifi-friend", name, data, resamples=50) for name in ("gpt-4o", "gpt-4o-mini"))
     keys = {change.difference.key[1:] for change in one.compare(other, resamples=50).changes}

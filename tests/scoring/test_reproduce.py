@@ -25,11 +25,11 @@ from cards.common.text import slug
 from scoring import benchmarks
 from scoring import published as runs
 from scoring.commands import reproduce as command
-from scoring.reproduce import Cell, Measured, cells, plan, printed_tables, published
+from scoring.reproduce import Cell, Measured, bias_bench, cells, plan, printed_tables, published
 from scoring.reproduce.measured import DATASETS, UnreachableError
 from scoring.reproduce.plan import parameters, steps
 from scoring.reproduce.printed import FOLDER, paper, rows_of
-from scoring.responses import unstereo
+from scoring.responses import BrokenFileError, unstereo
 from scoring.types import ScoringError
 from tests.mitigation.test_fast import rows as biased_rows
 from tests.scoring.made import data_set
@@ -668,3 +668,64 @@ def test_every_data_set_with_a_printed_number_is_built_for_it():
     needed = {cell.place["group"].split("/")[0] for cell in counted if "group" in cell.place}
     assert needed
     assert needed <= set(DATASETS), "a data set is missing in DATASETS of scoring/reproduce/measured.py"
+
+
+# What forks of bias-bench print
+
+
+def notebook(path, *texts):
+    cells = [{"outputs": [{"text": text.splitlines(keepends=True)}]} for text in texts]
+    path.write_text(json.dumps({"cells": cells}))
+    return path
+
+
+def test_scores_of_a_notebook_are_those_of_the_model_and_the_domain(tmp_path):
+    def of_file(name, score):
+        domains = "".join(
+            f"\t{domain}\n\t\tCount: 3.0\n\t\tLM Score: {score}\n\t\tSS Score: {score + 1}\n"
+            for domain in ("race", "overall")
+        )
+        return (
+            f" - predictions_file: ../a/stereoset_m-A_c-{name}_s-4.json\nintrasentence\n{domains}overall\n\tCount: 3\n"
+        )
+
+    path = notebook(tmp_path / "a.ipynb", of_file("org_one", 60.5), of_file("two", 70.5))
+    found = {place: numbers["value"] for place, numbers in bias_bench.stereoset(path, "org/one").items()}
+    assert found == {
+        ("intrasentence test race", "lms"): 60.5,
+        ("intrasentence test race", "ss"): 61.5,
+        ("intrasentence test", "lms"): 60.5,
+        ("intrasentence test", "ss"): 61.5,
+    }
+    assert bias_bench.stereoset(path, "one") == {}
+
+
+def test_pairs_in_the_stereotypical_direction_are_a_group_of_their_own(tmp_path):
+    text = " - model_name_or_path: one\r\n - bias_type: gender\r\nMetric score: 57.25\r\nStereotype score: 57.86\r\n"
+    path = notebook(tmp_path / "a.ipynb", text, text.replace("57.", "9.").replace("one", "two"))
+    found = {place: numbers["value"] for place, numbers in bias_bench.crows(path, "one").items()}
+    assert found == {("gender", "metric_score"): 57.25, ("gender stereo", "stereotype_score"): 57.86}
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"race-color": {"Metric score": 60.0, "Stereotype score": None}}))
+    assert set(bias_bench.crows(path, "one")) == {("race", "metric_score")}
+
+
+def test_a_file_that_is_no_notebook_is_named(tmp_path):
+    path = tmp_path / "a.ipynb"
+    for text in ("x", "[]", "{}"):
+        path.write_text(text)
+        with pytest.raises(BrokenFileError, match=r"a\.ipynb is no notebook"):
+            bias_bench.stereoset(path, "one")
+
+
+@pytest.mark.mirror
+def test_the_rows_of_bert_and_gpt2_in_fast_are_equal_to_published_scores(tmp_path):
+    builders.build("biaske", out=tmp_path / "output", offline=True)
+    measured = Measured(data=tmp_path / "output", runs=tmp_path / "runs", offline=True, resamples=20)
+    equal = Counter()
+    for number in (1, 2, 6, 7):
+        for cell in cells(f"fast/table-{number}", measured=measured):
+            if cell.row in ("BERT", "GPT2") and cell.verdict != "unreachable":
+                assert cell.verdict == "equal", cell
+                equal[cell.row] += 1
+    assert equal == {"BERT": 10, "GPT2": 12}

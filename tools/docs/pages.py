@@ -303,7 +303,7 @@ def linked(markdown: str, page: str) -> str:
     '[a](recipes/fast.md) [b](../recipes/fast.md) [c](recipes.md#how-to-choose)'
     """
     names = "|".join(recipes.names())
-    listed = page in ("recipes.md", "recipes-measured.md", "recipes-bundled.md")
+    listed = page in ("recipes.md", "recipes-measured.md", "recipes-bundled.md", "recipes-real.md")
     whole = r"(?:recipes\.md)?" if listed else r"recipes\.md"
     markdown = re.sub(rf'<span id="({names})"></span>\1', r"[\1](recipes/\1.md)", markdown)
     return re.sub(rf"\]\(((?:\.\./)*){whole}#({names})\)", r"](\1recipes/\2.md)", markdown)

@@ -43,8 +43,8 @@ SHOWN: Mapping[str, Collection[tuple[str, str]]] = {
         (f"type {number}, {words}", "pro_less_anti") for number in (1, 2) for words in ("stands for", "refers to")
     ],
 }
-#: Sources that the page leaves out: steps of training are no models of their own.
-NOT_SHOWN = ("unstereo-steps",)
+#: Sources that the page leaves out: steps of training and models after a recipe are no models of their own.
+NOT_SHOWN = ("unstereo-steps", "stereoset-test")
 #: Baselines of the authors of StereoSet, which are no models of their own.
 BASELINES = ("EnsembleModel", "SentimentModel")
 #: Metrics of :mod:`scoring.published` that are left out: another scale of one that is shown.

@@ -1,0 +1,115 @@
+"""What forks of bias-bench print of StereoSet and CrowS-Pairs, for the rows of models without a recipe in FAST.
+
+A notebook of ``ao9000/bias-bench`` has the scores of StereoSet by domain as its output, another one and two files of
+results have those of CrowS-Pairs. They are read as printed, so they have no interval.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from builders.sources.catalogue import catalogue
+from builders.sources.fetch import Fetcher
+from scoring.responses import BrokenFileError
+
+#: The names that the notebooks and files have for our groups and metrics.
+_STEREOSET = {"LM Score": "lms", "SS Score": "ss", "ICAT Score": "icat"}
+_CROWS = {"Metric score": "metric_score", "Stereotype score": "stereotype_score"}
+_CROWS_GROUPS = {"race-color": "race"}
+_PREFIX = "bias-bench-printed/"
+#: (group, metric) to value, the ends of its interval and the sd, which are NaN.
+Printed = dict[tuple[str, str], Mapping[str, float]]
+
+
+def printed(model: str, fetcher: Fetcher) -> Printed:
+    """The printed scores of a model by group and metric; empty where nobody printed any.
+
+    Raises
+    ------
+    BuildError
+        When a file is neither in the mirror nor in the cache nor on the web.
+    BrokenFileError
+        When a file is no notebook, or no file of results.
+    """
+    scores = stereoset(fetcher.get(catalogue().sources[f"{_PREFIX}stereoset"]).path, model)
+    for name, source in catalogue().sources.items():
+        # For example "bias-bench-printed/crows_pairs-gpt2".
+        if name.startswith(f"{_PREFIX}crows_pairs") and name.endswith(f"-{model.rpartition('/')[2]}"):
+            scores |= crows(fetcher.get(source).path, model)
+    return scores
+
+
+def stereoset(path: Path, model: str) -> Printed:
+    """The scores of a model by domain of the test split, and of all domains, as a notebook prints them."""
+    scores: Printed = {}
+    for text in outputs(path):
+        # The name of the file of predictions has the model and the seed, with _ for the slash.
+        if not re.search(rf"predictions_file: \S+_c-{re.escape(model.replace('/', '_'))}_s-\d+\.json", text):
+            continue
+        group = ""
+        for line in text.splitlines():
+            # One tab is before a domain, and two are before a score of it.
+            if re.fullmatch(r"\t\w+", line):
+                domain = line.strip().replace("overall", "")
+                group = f"intrasentence test {domain}".strip()
+            name, has_score, number = line.strip().partition(": ")
+            if group and has_score and line.startswith("\t\t") and name in _STEREOSET:
+                scores[group, _STEREOSET[name]] = _number(number)
+    return scores
+
+
+def crows(path: Path, model: str) -> Printed:
+    """The scores of CrowS-Pairs by domain, of a file of results or as a notebook prints them."""
+    if path.suffix == ".json":
+        by_domain = _document(path)
+    else:
+        by_domain = {}
+        for text in outputs(path):
+            domain = re.search(r"bias_type: (\S+)", text)
+            if domain and f"model_name_or_path: {model}\n" in text:
+                by_domain[domain[1]] = dict(re.findall(r"^(\w+ score): ([\d.]+)", text, re.MULTILINE))
+    scores: Printed = {}
+    for domain, numbers in by_domain.items():
+        for name, metric in _CROWS.items():
+            group = _CROWS_GROUPS.get(domain, domain)
+            if metric == "stereotype_score":
+                group += " stereo"
+            if numbers.get(name) is not None:
+                scores[group, metric] = _number(numbers[name])
+    return scores
+
+
+def outputs(path: Path) -> Iterator[str]:
+    """The texts that the cells of a notebook print.
+
+    Raises
+    ------
+    BrokenFileError
+        When the file is no notebook.
+    """
+    content = _document(path)
+    if not isinstance(content.get("cells"), list):
+        raise BrokenFileError(f"{path.name} is no notebook; it is left out.")
+    for cell in content["cells"]:
+        for shown in cell.get("outputs", ()):
+            # A notebook has texts as lists of lines, here some of another system.
+            yield "".join(shown.get("text", ())).replace("\r\n", "\n")
+
+
+def _document(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise BrokenFileError(f"{path.name} is no notebook and no file of results; it is left out.")
+    return content
+
+
+def _number(text: Any) -> Mapping[str, float]:
+    return {"value": float(text), "low": math.nan, "high": math.nan, "sd": math.nan}
