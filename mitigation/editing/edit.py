@@ -152,8 +152,11 @@ class PairBatch:
             terms["l_g"] = kl_divergence(before, after).mean()
             if schedule.kappa:
                 forms = self.forms.to(edited.device)
-                leans = after.gather(1, forms) - before.gather(1, forms)
-                terms["l_k"] = (leans[:, 0] - leans[:, 1]).square().mean()
+                # The forms of a sentence are the right one and the other.
+                lean_before = -before.gather(1, forms).diff(dim=1)
+                lean_after = -after.gather(1, forms).diff(dim=1)
+                wanted = lean_before + schedule.margin * lean_before.clamp(min=0)
+                terms["l_k"] = (wanted - lean_after).clamp(min=0).square().mean()
         return {"loss": weighted_sum(terms, schedule), **terms}
 
     def shares(self, parts: Sequence[PairBatch]) -> dict[str, float]:

@@ -1,7 +1,8 @@
 """Pairs about occupations, written for this project: what ``fine_tuning`` and ``fast`` learn from by default.
 
 A pair is a text up to a pronoun or noun whose gender nothing states but the stereotype of an occupation. Each
-occupation has :data:`TEXTS` templates, so that the pairs of all are few. None of the occupations and templates is among
+occupation has :data:`TEXTS` templates, so that the pairs of all are few; half of the texts follow a sentence about
+something else. None of the occupations and templates is among
 those that measure what the recipes did: those that no recipe learns from in :mod:`scoring.benchmarks.stated_gender`,
 and the new ones of ``benchmarks/planted/occupations.py``.
 
@@ -9,9 +10,11 @@ Example: ``The florist told us that [BLANK] had already finished.``, with *she* 
 """
 
 import hashlib
+from functools import cache
 
 from builders.parsers.triplets import filled
 from builders.text.wording import BLANK
+from mitigation.texts import corpora
 from scoring.types import Row
 
 #: The word for these pairs among the sets, and their config.
@@ -120,6 +123,21 @@ def with_job(template: str, job: str) -> str:
     return template.replace("{job}", job)
 
 
+def after_sentence(text: str, number: int) -> str:
+    """A text after one of the ordinary sentences of this project, which name no person.
+
+    >>> after_sentence("The nurse slept.", 1)
+    'Heat the oil in a large pan and add the onions, the garlic and a little salt. The nurse slept.'
+    """
+    sentences = _sentences()
+    return f"{sentences[number % len(sentences)]} {text}"
+
+
+@cache
+def _sentences() -> tuple[str, ...]:
+    return tuple(corpora.WITHOUT_PEOPLE.read_text("utf-8").splitlines())
+
+
 def about(template: str, opening: str, mention: str) -> str:
     """A template about a person, after an opening.
 
@@ -146,6 +164,9 @@ def rows() -> list[Row]:
                 passed, place = divmod(number, len(templates))
                 template = about(templates[place], *MENTIONS[passed % len(MENTIONS)])
                 number += 1
+                # Half of the texts of each template come after a sentence about something else.
+                if (passed + place) % 2:
+                    template = after_sentence(template, number)
                 slot = next(name for name in FORMS if f"{{{name}}}" in template)
                 he, she = FORMS[slot]
                 biased, unbiased = (he, she) if gender == "he" else (she, he)

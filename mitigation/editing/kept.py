@@ -13,13 +13,16 @@ p(pronoun that is right) - log p(other pronoun), and the lean of a pair is the m
 to one pronoun leaves it as it is. Example: after *the monk* a model leans by .9 to *he*, and after *the nun* by .3 to
 *she*, so the pair leans by .6.
 
-L_k is the square of the change of the lean log p(right pronoun) - log p(other one) at the same place. A divergence
-hardly sees a lean of 4 nats that falls to 3, because the other pronoun is improbable before and after.
+L_k is the square of what the lean log p(right pronoun) - log p(other one) at the same place lacks of its value before
+and a margin; a lean that rises is free. A divergence hardly sees a lean of 4 nats that falls to 3, because the other
+pronoun is improbable before and after. The margin is there because sentences that are not trained keep less than those
+that are. Example with a margin of .2: a lean of 2 should be at least 2.4, one of -1 at least -1.
 
 The sentences are in English and were written for this project. A noun, a name, a title, a fact or a pronoun before
 states the gender. None of their templates, words and names is among those that measure it:
 :mod:`scoring.benchmarks.stated_gender` and ``benchmarks/planted/occupations.py``. Five of the nine kinds that are
 judged are not learned in any words: parents, biology, parents in jobs, two people in jobs, and declared pronouns.
+Half of the sentences follow a sentence about something else.
 """
 
 import copy
@@ -31,7 +34,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import torch
 
-from mitigation.editing.jobs import FORMS, JOBS, TEMPLATES, about, with_job
+from mitigation.editing.jobs import FORMS, JOBS, TEMPLATES, about, after_sentence, with_job
 from mitigation.editing.settings import READ, order_of_pass
 from mitigation.recipe import MitigationError, Model, ScoringError
 from scoring.inference.tokens import Query
@@ -129,9 +132,12 @@ def sentences() -> Iterator[tuple[Stated, Stated]]:
     for number, template in enumerate(TEMPLATES):
         slot = next(name for name in FORMS if f"{{{name}}}" in template)
         he, she = FORMS[slot]
-        for man, woman in zip(_subjects(0, number), _subjects(1, number), strict=True):
-            before, after = about(template, *man).split(f"{{{slot}}}")
-            other, _ = about(template, *woman).split(f"{{{slot}}}")
+        for place, (man, woman) in enumerate(zip(_subjects(0, number), _subjects(1, number), strict=True)):
+            texts = [about(template, *subject) for subject in (man, woman)]
+            if (number + place) % 2:
+                texts = [after_sentence(text, number + place) for text in texts]
+            before, after = texts[0].split(f"{{{slot}}}")
+            other, _ = texts[1].split(f"{{{slot}}}")
             yield Stated(before, (he, she), after), Stated(other, (she, he), after)
 
 

@@ -52,6 +52,12 @@ class EditingSchedule(Settings):
     gamma: float = setting(5.0, "Weight of L_t, which keeps all tokens of ordinary text.", OWN, least=0)
     delta: float = setting(1.0, "Weight of L_g, which keeps the pronoun where a text states a gender.", OWN, least=0)
     kappa: float = setting(0.0, "Weight of L_k, which keeps the lean where a text states a gender.", OWN, least=0)
+    margin: float = setting(
+        0.2,
+        "Share by which L_k wants a lean to rise, since sentences that are not trained keep less than trained ones.",
+        OWN,
+        least=0,
+    )
     mass: float = setting(0.0, "Weight of L_m, which keeps the probability of both objects together.", OWN, least=0)
     compare: str = setting(
         "log",

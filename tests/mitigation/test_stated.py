@@ -82,12 +82,13 @@ def test_an_unchanged_model_has_no_l_g_and_a_changed_one_has_its_divergence_at_t
     pair = pairs.edit_pair(model.tokens, row)
     # Of four pairs, six sentences.
     batch = edit.PairBatch([[pair]], text.batch(0, 4))
-    schedule = EditingSchedule(delta=3.0, kappa=2.0)
+    schedule = EditingSchedule(delta=3.0, kappa=2.0, margin=0.0)
     unchanged = _terms(batch, network, schedule)
     assert (unchanged["l_g"], unchanged["l_k"]) == pytest.approx((0, 0), abs=1e-5)
     torch.manual_seed(0)
     for weight in network.trained.values():
         torch.nn.init.normal_(weight, std=0.1)
+    schedule = EditingSchedule(delta=3.0, kappa=2.0, margin=0.5)
     terms = _terms(batch, network, schedule)
     parts = terms["l_e"] + 10 * terms["l_s1"] + 0.1 * terms["l_s2"] + 3 * terms["l_g"] + 2 * terms["l_k"]
     assert terms["loss"] == pytest.approx(parts, rel=1e-4)
@@ -98,8 +99,12 @@ def test_an_unchanged_model_has_no_l_g_and_a_changed_one_has_its_divergence_at_t
         with network.network.disable_adapter():
             before = _logs(network.network, query)
         divergences.append(float((before.exp() * (before - now)).sum()))
-        squares.append(float((now[right] - now[other] - before[right] + before[other]) ** 2))
+        lean = float(before[right] - before[other])
+        lacking = lean + 0.5 * max(lean, 0) - float(now[right] - now[other])
+        squares.append(max(lacking, 0) ** 2)
     assert terms["l_g"] > 0
+    assert any(squares)
+    assert not all(squares)
     assert terms["l_g"] == pytest.approx(sum(divergences) / len(divergences), rel=1e-3)
     assert terms["l_k"] == pytest.approx(sum(squares) / len(squares), rel=1e-3)
 
