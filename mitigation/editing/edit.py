@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -43,7 +44,7 @@ CHECKPOINT_SECONDS = 30
 FIRST, HALVINGS = 0.05, 20
 #: What a rate is multiplied by, so that a rate of .001 moves an output of a block by a tenth of what the block writes.
 STEP = 100
-#: The most nats a token by which training may change ordinary text, as a mean of so many steps.
+#: The most nats a token by which training may change ordinary text, as the median of so many steps.
 LOST, WINDOW = 0.1, 10
 #: A pair after no prefix, and after each prefix.
 PrefixedPair = Sequence[EditPair]
@@ -295,12 +296,13 @@ def edit(
 def _text_is_lost(state: train.TrainingState, trained: Mapping[str, torch.nn.Parameter]) -> bool:
     """Whether L_t rose above :data:`LOST`; then the weights are those of the last window in which it had not.
 
-    The means of :data:`WINDOW` steps are compared, because the texts of a step are few.
+    The medians of :data:`WINDOW` steps are compared: the texts of a step are few, and a single one may change much
+    where all others stay.
     """
     recent = [terms["l_t"] for terms in state.curve.train[-WINDOW:] if "l_t" in terms]
     if state.step % WINDOW or len(recent) < WINDOW:
         return False
-    if sum(recent) / WINDOW <= LOST:
+    if median(recent) <= LOST:
         state.best = {name: weight.detach().clone() for name, weight in trained.items()}
         return False
     with torch.no_grad():
