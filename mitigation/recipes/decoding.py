@@ -125,6 +125,7 @@ def sample_table(model: Model, prompt: Prompt, splits: Sequence[Loaded], cache: 
     # The key has the decoding, so settings do not share continuations.
     how = {"decoding": answering.decoding(prompt)}
     with Store(cache, answering.key(model, prompt)) as store:
+        model.recognise(store)
         responses = workload.answer(model, requests, store, how, console, f"continuing {len(requests):,} texts")
     return table("clean", questions, responses)
 

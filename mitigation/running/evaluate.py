@@ -68,6 +68,7 @@ class Evaluation:
         # Two processes may write into one store only one after the other.
         shared = locked(responses, MitigationError, wait=True) if responses else nullcontext()
         with shared, Store(responses or folder / "responses", answering.key(model, prompt, chat=chat)) as store:
+            model.recognise(store)
             settings = Settings(profile=self.profile, resamples=self.resamples)
             result = run.score(model, self.parts, store, settings, prompt, chat, console)
             texts = score_texts(model, self.texts, store, console)

@@ -464,6 +464,7 @@ def _stated(model: Model, evaluation: Evaluation, prompt: prompts.Prompt, folder
     folder = folder / "stated"
     # Several commands may share the answers of the unchanged model.
     with files.locked(folder, MitigationError, wait=True), Store(folder, answering.key(model, prompt)) as store:
+        model.recognise(store)
         return outcome.answers(model, evaluation.stated, prompt, store, errors)
 
 
@@ -476,6 +477,7 @@ def held_out_losses(model: Model, work: Path, name: str, errors: Console) -> tup
     def losses(asked: Model, prompt: prompts.Prompt, folder: Path) -> Table:
         place = folder / "stated"
         with files.locked(place, MitigationError, wait=True), Store(place, answering.key(asked, prompt)) as store:
+            asked.recognise(store)
             return score_texts(asked, ordinary_texts(), store, errors)
 
     # First, because the adapter is attached to the network of the model itself.

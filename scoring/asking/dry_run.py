@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 
     from scoring.inference.engine import Engine
 
-#: Requests that are answered at one time, and the seconds of each kind of work that are measured at least.
-AT_ONCE, SECONDS = 48, 1.0
+#: Requests that are answered together, scored and written, and the seconds of each kind that are measured at least. A
+#: text of many tokens is written in the time of some twenty scored sentences.
+SCORED, TEXTS, SECONDS = 48, 16, 1.0
+#: Requests before those that are timed, with which the network is measured.
+FIRST = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +69,8 @@ def forecast(model: Engine, every: Sequence[Split], prompt: Prompt, batch_tokens
     def answer(requests: Sequence[Request]) -> None:
         model.answer(requests, **how)
 
-    scored = seconds_of_work(_by_turns(every, written=False), answer)
-    written = seconds_of_work(_by_turns(every, written=True), answer)
+    scored = seconds_of_work(_by_turns(every, written=False), answer, SCORED)
+    written = seconds_of_work(_by_turns(every, written=True), answer, TEXTS)
     speeds = (scored or written / WRITTEN, written or scored * WRITTEN)
     minutes = []
     for split in every:
@@ -87,7 +90,9 @@ def _by_turns(every: Sequence[Split], *, written: bool) -> list[Request]:
     return [request for _, request in placed]
 
 
-def seconds_of_work(requests: Sequence[Request], answer: Callable[[Sequence[Request]], None]) -> float:
+def seconds_of_work(
+    requests: Sequence[Request], answer: Callable[[Sequence[Request]], None], at_once: int = SCORED
+) -> float:
     """The seconds of a unit of work (:func:`scoring.asking.workload.work_of`); 0 without requests.
 
     >>> from scoring.types import Option
@@ -96,17 +101,17 @@ def seconds_of_work(requests: Sequence[Request], answer: Callable[[Sequence[Requ
     """
     if not requests:
         return 0.0
-    # Few requests are asked again where they take less than a second.
-    answer(requests[:AT_ONCE])
+    answer(requests[:FIRST])
     work = seconds = 0.0
     start = 0
+    # Few requests are asked again where they take less than a second.
     while seconds < SECONDS:
-        part = requests[start : start + AT_ONCE]
+        part = requests[start : start + at_once]
         began = monotonic()
         answer(part)
         seconds += monotonic() - began
         work += sum(workload.work_of(part))
-        start = start + AT_ONCE if start + AT_ONCE < len(requests) else 0
+        start = start + at_once if start + at_once < len(requests) else 0
     return seconds / work
 
 

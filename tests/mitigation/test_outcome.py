@@ -6,18 +6,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 import builders
 from mitigation import __main__ as command_line
 from mitigation.api import learned_text
 from mitigation.running import outcome
-from mitigation.running.evaluate import ordinary_texts
+from mitigation.running.evaluate import Evaluation, ordinary_texts
+from mitigation.running.steps import PLAIN
 from scoring.adapters.facts import Adapter, Change, Cost, read
 from scoring.asking.language import sentences
 from scoring.benchmarks.stated_gender import BENCHMARK, KINDS
+from scoring.inference.load_options import BUNDLED, load
 from scoring.inputs.tables import as_table
-from scoring.types import BenchmarkContext, Response
+from scoring.types import BenchmarkContext, Response, ScoringError
 from tests.support.real import smollm2
 from tools.simulations import outcomes
 
@@ -73,6 +76,19 @@ def test_each_kind_and_each_side_is_asked_and_no_job_that_was_learned_from(tmp_p
 def test_texts_of_perplexity_are_others_than_those_of_the_test_of_language():
     assert len(set(ordinary_texts())) == 60
     assert not set(ordinary_texts()) & set(sentences())
+
+
+def test_stored_answers_of_a_model_that_answers_otherwise_now_are_not_used(tmp_path):
+    model = load(BUNDLED["tiny-causal"], device="cpu")
+    evaluation = Evaluation((), ordinary_texts()[:2])
+    quiet = Console(quiet=True)
+    first, second = (evaluation.score(model, PLAIN, tmp_path / f"{n}", quiet, tmp_path / "kept") for n in (1, 2))
+    assert first["nats"].tolist() == second["nats"].tolist()
+    # No file and no weight says that the network is another one now.
+    hook = model.network.get_input_embeddings().register_forward_hook(lambda _, __, output: 1.5 * output)
+    with pytest.raises(ScoringError, match="another model than the one whose responses are stored"):
+        evaluation.score(model, PLAIN, tmp_path / "3", quiet, tmp_path / "kept")
+    hook.remove()
 
 
 def test_a_stereotype_that_falls_where_all_else_stays_is_less_biased():

@@ -4,11 +4,13 @@ import doctest
 
 import pytest
 
+from tests.support import real
 from tools.docs import readme
 
 
-@pytest.mark.mirror
+@pytest.mark.real
 def test_the_outputs_of_readme_have_the_words_of_a_new_run():
+    real.smollm2()
     page = readme.PAGE.read_text(encoding="utf-8")
     made = readme.outputs(page)
     shown = readme.shown(page)

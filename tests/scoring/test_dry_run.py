@@ -47,7 +47,7 @@ def test_minutes_are_the_work_of_all_rows_at_the_measured_speed(monkeypatch):
 
     assert dry_run.seconds_of_work(sample, answer) == pytest.approx(0.25)
     split = Split("made", "all", "test", 600, 1.0, (work, 0.0), tuple(sample))
-    monkeypatch.setattr(dry_run, "seconds_of_work", lambda requests, _: 0.25 if requests else 0.0)
+    monkeypatch.setattr(dry_run, "seconds_of_work", lambda requests, *_: 0.25 if requests else 0.0)
     engine = type("Engine", (), {"environment": {"device": "cpu"}, "revision": ""})()
     prompt = type("Prompt", (), {"decoding": {}})()
     told = dry_run.forecast(engine, [split], prompt)

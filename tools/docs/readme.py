@@ -2,7 +2,8 @@
 
 README has a mark before each output, such as ``<!-- output: python -->``, and a block of text after it. The lines run
 in a temporary folder with the embedded data, without network: the first block of Python of README, the two commands
-below it, and ``probes score`` on a bundled model. ``tests/project/test_readme.py`` compares the words with a new run.
+below it, and ``probes score`` as ``make real`` gives it. All are of SmolLM2, which ``make real-weights`` makes.
+``tests/project/test_readme.py`` compares the words with a new run.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def outputs(page: str) -> dict[str, str]:
         python = [line for line in lines if line.startswith("<")]
         comparison = printed(folder, "-m", "probes", "compare", "after", "before")
         printed(folder, "-m", "builders.rebuild", "--offline", "--out", "embedded")
-        score = printed(folder, "-m", "scoring", "tiny-causal", "--data", "embedded", "--out", "run")
+        score = printed(folder, "-m", "scoring", "smollm2", "--data", "embedded", "--limit", "20", "--out", "run")
     return {"python": wrapped("\n".join(python)), "score": concluded(score), "compare": compared(comparison)}
 
 
