@@ -20,8 +20,8 @@ from scoring.benchmarks.stated_gender import KINDS
 
 RESULT = RESULTS / "real_recipes.json"
 HEAD = (
-    "| model | recipe | stereotype, nats | gone, % | worst kind | it keeps, % | perplexity, % | s | verdict |\n"
-    "| --- | --- | --- | --- | --- | --- | --- | ---: | --- |"
+    "| model | recipe | seed | stereotype, nats | gone, % | worst kind | it keeps, % | perplexity, % | s | verdict |\n"
+    "| --- | --- | --- | --- | --- | --- | --- | --- | ---: | --- |"
 )
 
 
@@ -60,7 +60,8 @@ def line(facts: dict[str, Any]) -> str:
     """A row of the table in Markdown."""
     before, after = facts["stereotype"]
     recipe = facts["recipe"]
-    cells = [facts["model"], f"[{recipe}](#{recipe})", f"{before:.2f} → {after:.2f}"]
+    seed = str(facts["settings"].get("seed", ""))
+    cells = [facts["model"], f"[{recipe}](#{recipe})", seed, f"{before:.2f} → {after:.2f}"]
     cells += [with_interval(facts["gone"], ".0f"), facts["worst"], with_interval(facts["kept"][facts["worst"]], ".0f")]
     cells += [with_interval(facts["perplexity"], "+.1f"), f"{facts['seconds']:.0f}", facts["verdict"]]
     return f"| {' | '.join(cells)} |"

@@ -299,8 +299,8 @@ def recipe_page(name: str) -> str:
 def linked(markdown: str, page: str) -> str:
     """A page whose links to a recipe of the list, which are links to a part of it, go to the recipe's own page.
 
-    >>> linked("[a](#fast) [b](../recipes.md#fast) [c](recipes.md#how-to-choose)", "recipes.md")
-    '[a](recipes/fast.md) [b](../recipes/fast.md) [c](recipes.md#how-to-choose)'
+    >>> linked("[a](#fast) [b](../recipes.md#fast) [c](recipes.md#all-recipes)", "recipes.md")
+    '[a](recipes/fast.md) [b](../recipes/fast.md) [c](recipes.md#all-recipes)'
     """
     names = "|".join(recipes.names())
     listed = page in ("recipes.md", "recipes-measured.md", "recipes-bundled.md", "recipes-real.md")
