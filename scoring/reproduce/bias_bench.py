@@ -70,9 +70,9 @@ def crows(path: Path, model: str) -> Printed:
     else:
         by_domain = {}
         for text in outputs(path):
-            domain = re.search(r"bias_type: (\S+)", text)
-            if domain and f"model_name_or_path: {model}\n" in text:
-                by_domain[domain[1]] = dict(re.findall(r"^(\w+ score): ([\d.]+)", text, re.MULTILINE))
+            of_domain = re.search(r"bias_type: (\S+)", text)
+            if of_domain and f"model_name_or_path: {model}\n" in text:
+                by_domain[of_domain[1]] = dict(re.findall(r"^(\w+ score): ([\d.]+)", text, re.MULTILINE))
     scores: Printed = {}
     for domain, numbers in by_domain.items():
         for name, metric in _CROWS.items():

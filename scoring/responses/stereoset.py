@@ -6,7 +6,7 @@ baselines of the authors.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,9 +15,9 @@ import numpy as np
 from builders.dataset import Fetched
 from builders.text.wording import LABELS
 from scoring.benchmarks import stereoset
-from scoring.inputs.tables import Loaded, as_table
+from scoring.inputs.tables import as_table
 from scoring.responses import BrokenFileError, PublishedResponses, PublishedSource, built
-from scoring.types import Benchmark, Group, Line, Table
+from scoring.types import Benchmark, Group, Line, Row, Table
 
 #: The splits of the built data set that the files have scores of, by their task.
 SPLITS = {"intrasentence": "stereoset", "intersentence": "stereoset-intersentence"}
@@ -42,7 +42,7 @@ def scores_of(path: Path, tasks: Sequence[str] = tuple(SPLITS)) -> dict[str, flo
     return scores
 
 
-def lines_of(scores: Mapping[str, float], split: Loaded, task: str, name: str) -> list[Line]:
+def lines_of(scores: Mapping[str, float], rows: Iterable[Row], task: str, name: str) -> list[Line]:
     """A line for each triplet of a task.
 
     Raises
@@ -51,7 +51,7 @@ def lines_of(scores: Mapping[str, float], split: Loaded, task: str, name: str) -
         When a sentence has no score.
     """
     lines: list[Line] = []
-    for row in split.rows:
+    for row in rows:
         scores_of_row = {}
         for label in LABELS:
             sentence = row[f"sentence_id_{label}"]
@@ -80,7 +80,7 @@ def responses(files: Fetched, data: Path) -> PublishedResponses:
     lines: list[Line] = []
     for task, split in zip(SPLITS, splits, strict=True):
         # Both tasks are in one file, and in two splits of the built data set.
-        lines += lines_of(scores, split, task, files.path.name)
+        lines += lines_of(scores, split.rows, task, files.path.name)
     return PublishedResponses(as_table(lines), splits)
 
 

@@ -28,7 +28,7 @@ def responses(files: Fetched, data: Path) -> PublishedResponses:
     split = built(data, "biaske", "stereoset", "test")
     rows = [row for row in split.rows if row[f"sentence_id_{LABELS[0]}"]]
     scores = scores_of(files.path, ("intrasentence",))
-    lines = lines_of(scores, replace(split, rows=rows), "intrasentence", files.path.name)
+    lines = lines_of(scores, rows, "intrasentence", files.path.name)
     remarks: tuple[str, ...] = ()
     if len(rows) < len(split.rows):
         domains = ", ".join(sorted({str(row["domain"]) for row in split.rows} - {str(row["domain"]) for row in rows}))

@@ -396,7 +396,7 @@ def test_predictions_that_lack_a_sentence_are_left_out(tmp_path):
     path.write_text(json.dumps({"intrasentence": [{"id": "a", "score": 0.5}], "intersentence": []}))
     split = tables.given([{f"sentence_id_{label}": "ab"[n % 2] for n, label in enumerate(LABELS)}], "d", "c", "s")
     with pytest.raises(published.BrokenFileError, match="'b'"):
-        stereoset.lines_of(stereoset.scores_of(path), split, "intrasentence", path.name)
+        stereoset.lines_of(stereoset.scores_of(path), split.rows, "intrasentence", path.name)
     path.write_text(json.dumps({"intrasentence": [{"id": "a"}]}))
     with pytest.raises(published.BrokenFileError, match="StereoSet"):
         stereoset.scores_of(path)
