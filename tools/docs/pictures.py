@@ -1,6 +1,6 @@
 """The pictures of the README: ``python -m tools.docs.pictures --data FOLDER``, with all data sets built in the folder.
 
-``docs/report.png`` is the first screen of the report of SmolLM2 (``make real-weights``), on rows of each split, and
+``docs/report.png`` is the first screen of the report of a bundled model, on the first rows of each split, and
 ``docs/models.png`` that of the page of real models. Both are taken by chromium, in a light scheme.
 """
 
@@ -22,7 +22,7 @@ DOCS = ROOT / "docs"
 #: Width and height of the pictures in pixels, narrow enough to read two of them beside each other.
 SIZE = (1100, 850)
 #: The rows of each split that are scored for the picture.
-ROWS = 20
+ROWS = 40
 
 
 def screenshot(page: Path, picture: Path) -> None:
@@ -50,7 +50,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         run = (options.run or Path(folder) / "run").absolute()
-        scoring.evaluate("smollm2", data=options.data, limit=ROWS, out=run)
+        scoring.evaluate("tiny-causal", data=options.data, limit=ROWS, out=run)
         screenshot(run / "report.html", DOCS / "report.png")
         page = Path(folder) / "index.html"
         page.write_bytes(model_files(read())["index.html"])
