@@ -2,9 +2,9 @@
 
 A pair is a text up to a pronoun or noun whose gender nothing states but the stereotype of an occupation. Each
 occupation has :data:`TEXTS` templates, so that the pairs of all are few; half of the texts follow a sentence about
-something else. None of the occupations and templates is among
-those that measure what the recipes did: those that no recipe learns from in :mod:`scoring.benchmarks.stated_gender`,
-and the new ones of ``benchmarks/planted/occupations.py``.
+something else. None of the occupations and templates is among those that measure what the recipes did: those that no
+recipe learns from in :mod:`scoring.benchmarks.stated_gender`, and the new ones in
+``benchmarks/planted/occupations.py``.
 
 Example: ``The florist told us that [BLANK] had already finished.``, with *she* and *he*.
 """

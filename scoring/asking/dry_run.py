@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from scoring.inference.engine import Engine
 
-#: Requests that are answered together, scored and written, and the seconds of each kind that are measured at least. A
-#: text of many tokens is written in the time of some twenty scored sentences.
+#: Requests that are answered together, scored and written, and the seconds of each kind that are measured at least.
+#: Fewer are written, because a text is written token by token.
 SCORED, TEXTS, SECONDS = 48, 16, 1.0
 #: Requests before those that are timed, with which the network is measured.
 FIRST = 4

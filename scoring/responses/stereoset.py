@@ -6,8 +6,9 @@ baselines of the authors.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -97,11 +98,11 @@ def groups(table: Table) -> Sequence[Group]:
     return every_group
 
 
-def asked(benchmark: Benchmark) -> Benchmark:
-    """``stereoset`` with the groups of the official scores; the one about gender is shown."""
+def with_groups(benchmark: Benchmark, groups: Callable[[Table], Sequence[Group]], shown: str) -> Benchmark:
+    """``stereoset`` with the groups of published scores, of which the one about gender is shown."""
     assert benchmark.headline is not None
-    # The groups of the benchmark are named by split, which these files do not have.
-    headline = replace(benchmark.headline, dataset="", groups={}, shown="intrasentence gender")
+    # The groups of the benchmark are named by split, which the files do not have.
+    headline = replace(benchmark.headline, dataset="", groups={}, shown=shown)
     return replace(benchmark, groups=groups, headline=headline)
 
 
@@ -114,5 +115,5 @@ PUBLISHED = PublishedSource(
     read=responses,
     profile="paper",
     datasets=("biaske",),
-    asked=asked,
+    asked=partial(with_groups, groups=groups, shown="intrasentence gender"),
 )

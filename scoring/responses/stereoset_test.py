@@ -1,7 +1,7 @@
 """Scores of the sentences of StereoSet's test split by bias-bench, of models and of the same models after a recipe.
 
-From forks of the code of *An Empirical Survey of the Effectiveness of Debiasing Techniques* (Meade et al., 2022), whose
-authors ran it again on GPT-2, Phi-2 and Llama-2-7B and published a score for the id of each sentence. A model
+From forks of the code of *An Empirical Survey of the Effectiveness of Debiasing Techniques* (Meade et al., 2022).
+Others ran them on GPT-2, Phi-2, Llama-2-7B and BERT and published a score for the id of each sentence. A model
 ``phi-2/cda-gender-2000`` is Phi-2 after CDA of gender, checkpoint 2,000; after INLP it is the number of classifiers.
 ``gpt2`` is the run that FAST prints, and ``gpt2-rerun`` the later one that belongs to the recipes on GPT-2.
 
@@ -9,7 +9,7 @@ Only rows whose sentences have ids are read. Without bias-bench's file of the te
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +19,8 @@ from builders.text.wording import LABELS
 from scoring.benchmarks import stereoset
 from scoring.inputs.tables import as_table
 from scoring.responses import PublishedResponses, PublishedSource, built
-from scoring.responses.stereoset import lines_of, scores_of
-from scoring.types import Benchmark, Group, Table
+from scoring.responses.stereoset import lines_of, scores_of, with_groups
+from scoring.types import Group, Table
 
 
 def responses(files: Fetched, data: Path) -> PublishedResponses:
@@ -49,13 +49,6 @@ def groups(table: Table) -> Sequence[Group]:
     return every_group
 
 
-def asked(benchmark: Benchmark) -> Benchmark:
-    """``stereoset`` with the domain about gender as the one that is shown."""
-    assert benchmark.headline is not None
-    headline = replace(benchmark.headline, dataset="", groups={}, shown="intrasentence test gender")
-    return replace(benchmark, groups=groups, headline=headline)
-
-
 PUBLISHED = PublishedSource(
     benchmark="stereoset",
     summary="StereoSet, test split: GPT-2, Phi-2, Llama-2-7B and BERT, and three of them after five recipes.",
@@ -65,5 +58,5 @@ PUBLISHED = PublishedSource(
     read=responses,
     profile="paper",
     datasets=("biaske",),
-    asked=asked,
+    asked=partial(with_groups, groups=groups, shown="intrasentence test gender"),
 )

@@ -72,8 +72,8 @@ def of_gender(model: str, data: Path, *, offline: bool) -> Table:
 
 def rows_of(data: Path, resamples: int, *, offline: bool) -> list[Row]:
     """Every recipe of every model, compared with the model; the p of SS are corrected over all of them."""
-    names = [name for name in published.models(SOURCE) if "/" in name and not name.endswith(_OTHER_TARGETS)]
-    names = [name for name in names if not any(f"{target}-" in name for target in _OTHER_TARGETS)]
+    recipes = [name for name in published.models(SOURCE) if "/" in name]
+    names = [name for name in recipes if not any(target in name for target in _OTHER_TARGETS)]
     bases: dict[str, Table] = {}
     found: list[tuple[str, str, float, Difference, Difference]] = []
     for name in names:
