@@ -142,12 +142,7 @@ def entries_of(path: Path, declarations: Declarations) -> Iterator[Entry]:
     if folder := _published_folder(path):
         yield from _published_entries(folder, declarations)
     else:
-        yield from _run_entries(declarations.checked_run(results.load(path), _folder(path)))
-
-
-def _folder(path: Path) -> Path:
-    """The folder of a run, whose path may be that of its ``results.json``."""
-    return path if path.is_dir() else path.parent
+        yield from _run_entries(declarations.checked_run(results.load(path), results.folder_of(path)))
 
 
 def _published_folder(path: Path) -> Path | None:
@@ -580,15 +575,20 @@ class Collected:
             self.add(model, hub_entries(model, hub_results(model, api), DATASETS, self.declarations))
 
     def add_path(self, path: Path) -> None:
-        """Adds a run, or a model with ``.eval_results``."""
+        """Adds a run, all runs in a folder of them, or a model with ``.eval_results``."""
+        if not (path / "results.json").exists():
+            for run in results.runs_in(path):
+                self.add_path(run)
+            if results.runs_in(path):
+                return
         folder = _published_folder(path)
         if folder:
             self.add(str(path), _published_entries(folder, self.declarations))
         else:
-            self.add(str(path), self._of_run(path), _folder(path))
+            self.add(str(path), self._of_run(path), results.folder_of(path))
 
     def _of_run(self, path: Path) -> Iterator[Entry]:
-        upload = self.declarations.checked_run(results.load(path), _folder(path))
+        upload = self.declarations.checked_run(results.load(path), results.folder_of(path))
         yield from _run_entries(upload)
         # After the entries, so that a run which is refused has only the sentence about that.
         sentences = list(upload.sentences(str(path)))

@@ -446,8 +446,18 @@ def text(report: Report, examples: Mapping[str, Any]) -> str:
     return document(signed(asdict(replace(report, examples=examples))), 2, in_page=True).decode()
 
 
+def folder_of(path: Path) -> Path:
+    """The folder of a run, also where a file of it is given, such as its ``report.html``."""
+    return path.parent if path.is_file() else path
+
+
+def runs_in(folder: Path) -> list[Path]:
+    """The folders of runs that lie in a folder, as several models have theirs with one ``--out``."""
+    return sorted(file.parent for file in folder.glob("*/results.json"))
+
+
 def load(path: Path) -> Report:
-    """The run in a ``results.json``, or in the folder that has one.
+    """The run in a ``results.json``, in the folder that has one, or of another file in that folder.
 
     Raises
     ------
@@ -455,7 +465,9 @@ def load(path: Path) -> Report:
         When there is no such file, it has another schema, a field is missing, unknown or of another type, or its
         checksum is another. Results of earlier versions have no checksum.
     """
-    file = path / "results.json" if path.is_dir() else path
+    file = path
+    if path.suffix != ".json" and path.exists():
+        file = folder_of(path) / "results.json"
     other = f"{file} is not results of schema {SCHEMA}; score the model again with this version."
     try:
         data, whole = opened(file.read_bytes())
@@ -466,6 +478,11 @@ def load(path: Path) -> Report:
             raise CardError(f"{file} is not as it was written (its checksum is another); score the model again.")
         return run
     except OSError as error:
+        runs = runs_in(path)
+        if runs:
+            raise CardError(
+                f"{path} has {len(runs)} runs, such as {runs[0]}, and is none itself; name one of them."
+            ) from None
         reason = error.strerror or type(error).__name__
     except ValidationError as error:
         faults = error.errors(include_url=False)

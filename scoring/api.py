@@ -101,10 +101,11 @@ def evaluate(model: Any = "", **options: Unpack[EvaluateOptions]) -> RunResult |
     ----------
     model:
         A name on the Hub, a folder, a bundled model (``tiny-causal``, ``tiny-masked``), a loaded transformers or
-        PEFT model, an engine of your own, or a function that gives a list of texts for a list of prompts (its scores
-        are shares of ``samples`` answers, as those of a chat API). A loaded model is afterwards as it was before:
-        mode, generation settings, hooks and dtype. A list of names is scored one after the other
-        (:mod:`scoring.many.sweep`): each has a folder in ``out``, and one that fails does not stop the others.
+        PEFT model, a pair of such a model and its tokenizer, an engine of your own, or a function that gives a list of
+        texts for a list of prompts (its scores are shares of ``samples`` answers, as those of a chat API). A loaded
+        model is afterwards as it was before: mode, generation settings, hooks and dtype. A list of names is scored one
+        after the other (:mod:`scoring.many.sweep`): each has a folder in ``out``, and one that fails does not stop the
+        others.
     options:
         What to score, where the files go and how a model is loaded or asked. :class:`EvaluateOptions` has the names
         and types, and ``help(scoring.evaluate)`` lists each with its help. Where a command takes a text with commas, a
@@ -137,6 +138,9 @@ def evaluate(model: Any = "", **options: Unpack[EvaluateOptions]) -> RunResult |
         revisions = values.pop("revisions", "")
         if not isinstance(revisions, str):
             revisions = ",".join(revisions)
+        # A model with its tokenizer, as functions that load both return them.
+        if isinstance(model, tuple) and len(model) == 2 and hasattr(model[0], "config"):
+            model, values["tokenizer"] = model
         if isinstance(model, (list, tuple)):
             return _swept(list(model), split_list(revisions), values, console)
         if revisions:

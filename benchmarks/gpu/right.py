@@ -23,7 +23,7 @@ from benchmarks.gpu import rows, vllm_peer
 from benchmarks.gpu.step import Goal, Measured, NotPossible, Part, Setting, Step
 from benchmarks.scoring import CLOSE, whole
 from scoring import report
-from scoring.inference import checkpoint
+from scoring.inference import checkpoint, fetching
 from scoring.inference.load_options import BUNDLED, LoadOptions
 from scoring.types import ScoringError
 
@@ -114,7 +114,7 @@ def in_form(setting: Setting, kind: Any, network: Any, dtype: torch.dtype, quant
         if quantize:
             more["quantization_config"] = checkpoint.quantized(quantize, dtype)
         loaded, _ = checkpoint.network(
-            checkpoint.fetched(folder, None, None),
+            fetching.fetched(folder, None, None),
             type(network).__name__,
             kind,
             dtype=dtype,

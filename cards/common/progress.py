@@ -219,6 +219,12 @@ def stage(console: Console, what: str, *, bars: bool = False) -> Iterator[None]:
         end()
 
 
+def say_lines(console: Console, lines: Iterable[str]) -> None:
+    """Prints lines about work that begins, in a terminal too; a saved notebook has none, and PROBES_PROGRESS=off."""
+    if os.environ.get("PROBES_PROGRESS") != "off" and not console.is_jupyter:
+        _REMINDER.say(console, lines)
+
+
 def _is_text(console: Console) -> bool:
     """Whether a console is a file, a pipe or a notebook without widgets, which can show no bar and gets lines."""
     if os.environ.get("PROBES_PROGRESS") == "off":

@@ -38,7 +38,7 @@ from mitigation.recipe import Console, MitigationError, Model
 from mitigation.training.train import progress_bar
 from scoring.adapters import attach
 from scoring.adapters.facts import PROMPT, Change, Numbers, digests, is_whole_model
-from scoring.inference import checkpoint, load_options
+from scoring.inference import fetching, load_options
 from scoring.statistics.intervals import student
 
 #: The benchmark and the metric of the changes, and the group of the mean over the tasks.
@@ -145,7 +145,7 @@ class Classifiers:
         """The network with a new head of ``classes`` outputs; the same seed gives the same head."""
         options, name = self.options, str(load_options.BUNDLED.get(self.options.model, self.options.model))
         code = {"trust_remote_code": options.trust_remote_code}
-        folder = checkpoint.fetched(name, options.revision, None)
+        folder = fetching.fetched(name, options.revision, None)
         kind = "regression" if classes == 1 else "single_label_classification"
         auto: Any = transformers.AutoModelForSequenceClassification
         # The new head is drawn when the network is made.
@@ -164,7 +164,7 @@ class Classifiers:
         except (OSError, ValueError, RuntimeError, ImportError) as error:
             raise MitigationError(
                 f"{options.model} has no form with a head for classes in transformers "
-                f"({checkpoint.first_sentence(error)}); give another model."
+                f"({fetching.first_sentence(error)}); give another model."
             ) from None
         if self._inside is not None:
             _put_inside(network, copy.deepcopy(self._inside))

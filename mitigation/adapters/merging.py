@@ -31,7 +31,7 @@ from builders.text.embedded import DATA
 from mitigation.adapters.write import MERGED, check_target, save_whole, write
 from mitigation.errors import MitigationError
 from scoring.adapters import attach, facts
-from scoring.inference import checkpoint, load_options, measurements
+from scoring.inference import checkpoint, fetching, load_options, measurements
 
 #: The slope of a stamp's units, a power of two: products with it are exact.
 STEEPNESS = 2.0**20
@@ -87,7 +87,7 @@ def merge(
     --------
     >>> merge("gpt2", "fair", out="merged").difference  # doctest: +SKIP
     """
-    out, folder = Path(out), checkpoint.fetched(str(adapter), None, None)
+    out, folder = Path(out), fetching.fetched(str(adapter), None, None)
     check_target(out)
     options = load_options.LoadOptions(str(model), revision=revision, dtype=dtype, device=device)
     changes: list[str] = []

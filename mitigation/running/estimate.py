@@ -31,7 +31,7 @@ from mitigation.recipe import MitigationError, Recipe, TrainingData, trains_all_
 from mitigation.running.quantization import choose_quantization
 from mitigation.training import train, trainable
 from scoring.adapters import attach, feed_forward, stamp
-from scoring.inference import checkpoint
+from scoring.inference import checkpoint, fetching
 from scoring.inference.load_options import BUNDLED, LoadOptions
 
 #: Tokens of a row where no setting says how many; most sentences and prompts of the data sets have fewer.
@@ -407,7 +407,7 @@ def empty_network(options: LoadOptions) -> Empty:
     """The network of a model on the device ``meta``; only its configuration is read."""
     name = str(BUNDLED.get(options.model, options.model))
     code = {"trust_remote_code": options.trust_remote_code}
-    folder = checkpoint.fetched(name, options.revision, ["config.json"])
+    folder = fetching.fetched(name, options.revision, ["config.json"])
     if folder.is_file():
         raise MitigationError(f"{name!r} is a GGUF file, and recipes change plain weights; give a folder of the model.")
     config = checkpoint.config(folder, name)

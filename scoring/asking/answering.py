@@ -255,24 +255,39 @@ def after_first_turn(
     return lambda question: prompt.turns(question, replies[f"first turn/{question}"].text)
 
 
-def scorable(every: Sequence[Question], model: Engine) -> tuple[list[Question], list[str]]:
-    """The questions whose objects have tokens of their own in this model, and a sentence for each other one."""
-    from scoring.inference.tokens import SharedToken
+def scorable(every: Sequence[Question], model: Engine, *, truncate: bool = False) -> tuple[list[Question], list[str]]:
+    """The questions that this model's tokens allow to score, and a sentence for each other one.
+
+    An object needs tokens of its own. A row beyond the headline (:attr:`Benchmark.beyond`) that is longer than the
+    context window is left out too, so that the headline has a value; a row of the headline ends the run.
+    """
+    from scoring.inference.tokens import SharedToken, TooLong
 
     fit, skipped = [], []
     for question in every:
+        is_beyond = question.benchmark.beyond and question.benchmark.beyond(question.row)
         # Only options with spans are scored in part.
-        with_spans = []
+        looked_at = []
         for request in question.requests.values():
-            if any(option.spans for option in request.options):
-                with_spans.append(request)
+            has_spans = any(option.spans for option in request.options)
+            if has_spans or (is_beyond and request.options and not truncate):
+                looked_at.append(request)
+        # The control rows may have been cut before this.
+        cuts = model.tokens.truncate
+        model.tokens.truncate = cuts and not is_beyond
         try:
-            for _ in model.tokens.queries(with_spans):
+            for _ in model.tokens.queries(looked_at):
                 pass
         except SharedToken as error:
             skipped.append(str(error).partition(";")[0])
+        except TooLong as error:
+            if not is_beyond:
+                raise
+            skipped.append(str(error).partition(";")[0])
         else:
             fit.append(question)
+        finally:
+            model.tokens.truncate = cuts
     return fit, skipped
 
 

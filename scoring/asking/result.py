@@ -309,7 +309,7 @@ def load(folder: str | Path) -> RunResult:
     --------
     >>> load("runs/gpt2").examples("occugender")  # doctest: +SKIP
     """
-    path = checked("folder", Path, folder, ScoringError)
+    path = cards.results.folder_of(checked("folder", Path, folder, ScoringError))
     stored = report.read(path)
     # Some sources published scores without the answers behind them.
     with_examples: Iterable[str] = stored.benchmarks

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from cards.common.answer_key import shown_key
 from cards.common.memory import give_back
-from cards.common.progress import stage
+from cards.common.progress import say_lines, stage
 from cards.results import NAMED_REVISION, PARAMETERS
 from scoring.asking import answering, language, ways, workload
 from scoring.asking.answering import Question
@@ -150,8 +150,9 @@ def score(
             shown.begin_piece(piece)
         if prompt.first and chat:
             piece = _after_first_turn(piece, asker, model, answered)
-        # A token that lies half in what is scored has no probability of that half, so such a row is left out.
-        fit, left_out = answering.scorable(piece, model)
+        # A token that lies half in what is scored has no probability of that half, so such a row is left out; so is
+        # one beyond the headline that is too long.
+        fit, left_out = answering.scorable(piece, model, truncate=settings.truncate)
         skipped.extend(left_out)
         requests: list[Request] = []
         for question in fit:
@@ -171,6 +172,9 @@ def score(
     every = []
     if console and not console.quiet:
         every = workload.splits(asker, [(part.benchmark, part.splits) for part in parts], model)
+        from scoring.asking.dry_run import most_memory  # with it comes torch
+
+        say_lines(console, workload.plan(every, settings.groups, most_memory()))
     with workload.outlook(every, console) as shown:
         outlooks.append(shown)
         # One piece after the other is asked and becomes lines of the tables, so that memory does not grow with the
@@ -224,14 +228,14 @@ def _skipped(sentences: Sequence[str]) -> tuple[str, ...]:
     """A remark on rows that the model's tokens do not allow to score; the report names all of them.
 
     >>> _skipped(["a: 'x.' lies half in the span 'x'"])
-    ("1 row is skipped, because a token of it lies half in what is scored (a: 'x.' lies half in the span 'x').",)
+    ("1 row is skipped, because the model's tokens do not allow to score it (a: 'x.' lies half in the span 'x').",)
     """
     if not sentences:
         return ()
-    rows, more = "1 row is", ""
+    rows, it, more = "1 row is", "it", ""
     if len(sentences) > 1:
-        rows, more = f"{len(sentences)} rows are", ", and so on; report.html names all"
-    return (f"{rows} skipped, because a token of it lies half in what is scored ({sentences[0]}{more}).",)
+        rows, it, more = f"{len(sentences)} rows are", "them", ", and so on; report.html names all"
+    return (f"{rows} skipped, because the model's tokens do not allow to score {it} ({sentences[0]}{more}).",)
 
 
 def _after_first_turn(

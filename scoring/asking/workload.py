@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rich import progress
 from rich.console import Console
 
+from cards.common.numbers import counted
 from cards.common.progress import LeftColumn, Progress
 from scoring.asking import answering
 from scoring.asking.answering import Asker, Question, context_of, scorable
@@ -106,6 +107,31 @@ def splits(asker: Asker, parts: Iterable[tuple[Benchmark, Sequence[Loaded]]], mo
             each = len(requests) / max(len(rows), 1)
             found.append(Split(benchmark.name, config, name, count, each, of_row, tuple(requests)))
     return found
+
+
+def plan(every: Sequence[Split], groups: str, memory: int) -> list[str]:
+    """What a run is about to ask, in three lines: benchmarks with their rows, groups, and requests.
+
+    >>> for line in plan([Split("gest", "sentences", "test", 40, 2.0, (9.0, 0.0), ())], "headline", 2**30):
+    ...     print(line)
+    Benchmarks: gest (40 rows of sentences).
+    Groups: the rows of each headline; --groups all asks further groups, such as debiasing prompts.
+    Requests: about 80; 1.0 GiB of memory are used now. --dry-run measures minutes and memory beforehand.
+    """
+    rows: dict[str, list[str]] = {}
+    for split in every:
+        rows.setdefault(split.benchmark, []).append(f"{counted(split.rows, 'row')} of {split.config}")
+    listed = "; ".join(f"{benchmark} ({', '.join(splits)})" for benchmark, splits in rows.items())
+    of_groups = "the rows of each headline; --groups all asks further groups, such as debiasing prompts."
+    if groups == "all":
+        of_groups = "all, also beyond the headlines; --groups headline asks the rows of the headlines alone."
+    requests = sum(split.rows * split.requests for split in every)
+    return [
+        f"Benchmarks: {listed}.",
+        f"Groups: {of_groups}",
+        f"Requests: about {requests:,.0f}; {memory / 2**30:.1f} GiB of memory are used now. --dry-run measures minutes "
+        "and memory beforehand.",
+    ]
 
 
 class Outlook:

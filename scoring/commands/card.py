@@ -103,7 +103,7 @@ def main(
     if not org or "/" in org:
         raise typer.BadParameter(f"--org is {org!r}; name the organisation that has the data sets, such as my-team.")
     with hub.explained(errors, CardError):
-        upload = checked_run(results.load(folder), folder if folder.is_dir() else folder.parent)
+        upload = checked_run(results.load(folder), results.folder_of(folder))
         run = results.check(str(folder), upload.run)
         api = HfApi()
         # A dry run shows the section without a network too, beside an empty card.

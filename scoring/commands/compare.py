@@ -9,6 +9,7 @@ from rich.console import Console
 from cards.common.options import ended, single
 from cards.common.sentences import say
 from cards.common.terminal import show, show_wrapped
+from cards.results import folder_of
 from scoring.options import Resamples, Verbose
 from scoring.report.conditions import failed, failing, verdicts_of
 from scoring.report.headlines import Comparison
@@ -62,6 +63,8 @@ def main(
         if fail_on:
             # Read before the comparison, so that a wrong word is refused at once.
             verdicts = verdicts_of(fail_on)
+        # A file of a run, such as its report, means the run.
+        run = folder_of(run)
         compared = show_comparison(run, base, out or run, resamples, aside, verbose=verbose)
         if more:
             from scoring.asking.rank_agreement import order_table, share_table

@@ -38,6 +38,7 @@ _CLOCK = (
     + "".join(f" | replace('%{part}', '{TODAY.strftime(f'%{part}')}')" for part in "aAbBdjmyYHIMSp")
     + " }}{%- endmacro -%}"
 )
+NO_TEMPLATE = "{!r} has no chat template, as base models have none; leave out --chat, or give a chat model."
 _TRANSCRIPT = re.compile(r"(?P<before>.*?)\bQ:(?P<question>.*)\nA:(?P<answer>.*)", re.DOTALL)
 
 
@@ -71,9 +72,7 @@ class Chat:
         self._renderer = ThreadPoolExecutor(1)
         self._thread = self._renderer.submit(threading.get_ident).result()
         if not getattr(tokenizer, "chat_template", None):
-            raise ScoringError(
-                f"{model!r} has no chat template, as base models have none; leave out --chat, or give a chat model."
-            )
+            raise ScoringError(NO_TEMPLATE.format(model))
         try:
             self.template: str = tokenizer.get_chat_template()
         except ValueError:

@@ -17,16 +17,14 @@ from typing import Any
 
 import torch
 import transformers
-from huggingface_hub import snapshot_download
-from huggingface_hub.errors import HfHubHTTPError
 from transformers.models.auto import modeling_auto
 
 from cards.common.files import file_sha256
 from cards.common.stored import digest, parsed
-from cards.common.text import did_you_mean
 from cards.hub import PATTERNS, files_digest
 from scoring.adapters.attach import attach, check_patterns, peft_config, quiet, tensor_shapes, without_remarks
 from scoring.adapters.facts import WEIGHTS, is_own, is_whole_model
+from scoring.inference.fetching import UNUSED, fetched, first_sentence
 from scoring.inference.tokens import Kind
 from scoring.types import ScoringError
 
@@ -48,7 +46,6 @@ _WEIGHTS = [
 #: Files of which a tokenizer needs at least one, unless it works without a vocabulary.
 _VOCABULARIES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model",
                  "sentencepiece.bpe.model", "spm.model", "bpe.codes")  # fmt: skip
-_UNUSED = ("*.h5", "*.msgpack", "*.onnx", "*.gguf", "*.ot", "onnx/*", "original/*", "consolidated*", "coreml/*")
 _WEIGHTS_OF_ANY = ("*.safetensors", "*.bin", "*.pt", "*.pth", "*.index.json")
 #: The packages that transformers needs for weights that were quantized so, by ``quant_method``, as pip names them.
 _QUANTIZERS = {
@@ -69,49 +66,7 @@ _BUFFERS = frozenset(
     "_float_tensor relative_position_index".split()
 )
 #: Files of a model's folder that change no answer: cards, licences, pictures, hidden files, weights of other programs.
-_NOT_READ = (*_UNUSED, "*.md", "LICENSE*", "NOTICE*", "*.png", "*.jpg", "*.svg", "*.pdf", ".*")
-
-
-def fetched(model: str, revision: str | None, only: list[str] | None, names: Iterable[str] = ()) -> Path:
-    """The folder of a model: as it is, or the Hub's at a revision, downloaded where it is not there yet.
-
-    Of a model in a GGUF file it is the file: one that is named, or the only one of a folder without a config.json. An
-    error says which of the ``names`` is nearest to one that cannot be had.
-    """
-    try:
-        if model and Path(model).is_dir():
-            return _gguf_in(Path(model)) or Path(model)
-        if Path(model).suffix == ".gguf" and Path(model).is_file():
-            return Path(model)
-        # No name on the Hub begins like a path or has two slashes.
-        if model.startswith((".", "/", "~")) or model.count("/") > 1:
-            raise ScoringError(f"There is no folder {model!r}; give a folder that is there, or a name on the Hub.")
-        return Path(snapshot_download(model, revision=revision, allow_patterns=only, ignore_patterns=list(_UNUSED)))
-    except (OSError, ValueError, HfHubHTTPError) as error:
-        at_revision = ""
-        if revision:
-            at_revision = f" at revision {revision!r}"
-        raise ScoringError(
-            f"{model!r}{did_you_mean(model, names)} is neither a folder nor a model that the Hub gives"
-            f"{at_revision} ({first_sentence(error)}); check its name, the network and, for a gated model, the login. "
-            "A model behind an API is asked with --chat-api."
-        ) from None
-
-
-def _gguf_in(folder: Path) -> Path | None:
-    """The GGUF file of a folder that has nothing else for transformers.
-
-    Raises
-    ------
-    ScoringError
-        Where there are several.
-    """
-    if (folder / "config.json").is_file() or (folder / "adapter_config.json").is_file():
-        return None
-    files = sorted(folder.glob("*.gguf"))
-    if len(files) > 1:
-        raise ScoringError(f"{folder} has {len(files)} GGUF files; name one of them, such as {files[0]}.")
-    return files[0] if files else None
+_NOT_READ = (*UNUSED, "*.md", "LICENSE*", "NOTICE*", "*.png", "*.jpg", "*.svg", "*.pdf", ".*")
 
 
 @contextmanager
@@ -834,13 +789,3 @@ def digest_of_tokenizer(tokenizer: Any) -> str:
             if path.is_file():
                 digests[path.relative_to(folder).as_posix()] = file_sha256(path)
         return digest(digests)
-
-
-def first_sentence(error: BaseException) -> str:
-    """What an error says first, or how much memory it asked for."""
-    text = " ".join(str(error).split())[:300].rstrip(".") or type(error).__name__
-    # The two forms of torch, for a GPU and for a CPU.
-    memory = re.search(r"[Tt]ried to allocate [\d.]+ \w+|you tried to allocate \d+ bytes", text)
-    if memory:
-        return memory.group(0)
-    return text.split(". ")[0]

@@ -133,11 +133,20 @@ class LoadOptions:
         """
         from scoring.inference import checkpoint
 
-        model = place_of(self.model)
-        # What says whether the model may be loaded is read before its weights are fetched.
-        small = ["config.json", "adapter_config.json", "tokenizer_config.json"]
-        folder = checkpoint.fetched(model, self.revision, small, BUNDLED)
-        return folder, checkpoint.config(folder, model)
+        folder = self.small_files()
+        return folder, checkpoint.config(folder, place_of(self.model))
+
+    def small_files(self) -> Path:
+        """The folder of the model with its small files; torch is not imported.
+
+        Raises
+        ------
+        ScoringError
+            For a model that is not there.
+        """
+        from scoring.inference import fetching
+
+        return fetching.fetched(place_of(self.model), self.revision, list(fetching.SMALL), BUNDLED)
 
     def fetched(self) -> tuple[Path, Kind]:
         """The folder of the model, downloaded and checked, and its kind.
@@ -147,14 +156,14 @@ class LoadOptions:
         ScoringError
             As :meth:`load`, for what its files say.
         """
-        from scoring.inference import checkpoint
+        from scoring.inference import checkpoint, fetching
 
         model = place_of(self.model)
         folder, config = self.configuration()
         kind = checkpoint.kind(config, model)
         checkpoint.check_code(folder, config, model, self.revision, trusted=self.trust_remote_code)
         checkpoint.check_quantization(config, model, self.quantize)
-        folder = checkpoint.fetched(model, self.revision, None)
+        folder = fetching.fetched(model, self.revision, None)
         weights = checkpoint.weight_files(folder, config.get("transformers_weights"))
         checkpoint.check_pickle(weights, model, allowed=self.allow_pickle)
         return folder, kind

@@ -26,7 +26,7 @@ import transformers
 
 from cards.common.stored import Stored
 from scoring.inference.batching import Tree, out_of_memory, plan
-from scoring.inference.checkpoint import first_sentence
+from scoring.inference.fetching import first_sentence
 from scoring.inference.network import UNSUITED, Network
 from scoring.inference.tokens import Query
 from scoring.types import ScoringError

@@ -13,7 +13,7 @@ import transformers
 
 from builders.sources.fetch import default_cache
 from cards.common.stored import digest
-from scoring.inference import batching, checkpoint, measurements, network
+from scoring.inference import batching, checkpoint, fetching, measurements, network
 from scoring.inference.batching import Limits, Tree, in_batches, plan
 from scoring.inference.engine import CAPABILITIES, Batching, Capability, Continued, Engine, Scored, Stats, versions
 from scoring.inference.generation import Decoding, Generator, TokenizedPrompt
@@ -353,7 +353,7 @@ class Model(Engine):
         weights = self._network.bare.get_memory_footprint() / 2**30
         return ScoringError(
             f"{len(row)} tokens at one time do not fit into the memory of {self.device} beside the weights, "
-            f"which take {weights:.2f} GiB in {self.dtype} ({checkpoint.first_sentence(error)}); free that much, "
+            f"which take {weights:.2f} GiB in {self.dtype} ({fetching.first_sentence(error)}); free that much, "
             f"or load the model in a smaller dtype, quantized, or on more devices."
         )
 

@@ -124,6 +124,10 @@ class SharedToken(ScoringError):
     """A token holds a part of what is to be scored and something else, so that this row cannot be scored."""
 
 
+class TooLong(ScoringError):
+    """A text has more tokens than the context window of the model."""
+
+
 @dataclass(eq=False)
 class Tokens:
     """How one model's text becomes tokens.
@@ -612,7 +616,7 @@ class Tokens:
         if over <= 0:
             return 0, total
         if not self.truncate:
-            raise ScoringError(
+            raise TooLong(
                 f"{request.id} needs {total + extra} tokens and the model's context window is {self.window}; "
                 f"shorten the text, or allow truncation, which marks the answers."
             )

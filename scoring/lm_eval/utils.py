@@ -14,7 +14,7 @@ from datasets import Dataset
 
 from scoring import DATA, benchmarks
 from scoring.asking.estimates import cluster_of
-from scoring.inference.checkpoint import first_sentence
+from scoring.inference.fetching import first_sentence
 from scoring.inference.tokens import Encoding, Tokens
 from scoring.inputs import tables
 from scoring.lm_eval import ERROR

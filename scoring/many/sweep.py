@@ -15,6 +15,7 @@ from __future__ import annotations
 import gc
 import importlib
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -106,13 +107,34 @@ class Sweep:
 
 
 def names(lines: Sequence[str]) -> list[str]:
-    """The models of a file: one a line, without comments and empty lines.
+    """The models of a file: one a line, without comments and empty lines; or a table with model and revision.
 
-    >>> names(["# small ones", "gpt2", "", "EleutherAI/pythia-70m@step1000  # early"])
+    A ``#`` begins a comment where a space or nothing is before it, because the name of a folder may have one.
+
+    Raises
+    ------
+    ScoringError
+        For a table with other columns.
+
+    >>> names(["# small ones", "gpt2", "", "EleutherAI/pythia-70m@step1000  # early", "runs/c#3"])
+    ['gpt2', 'EleutherAI/pythia-70m@step1000', 'runs/c#3']
+    >>> names(["model,revision", "gpt2,", "EleutherAI/pythia-70m,step1000"])
     ['gpt2', 'EleutherAI/pythia-70m@step1000']
     """
-    bare = (line.partition("#")[0].strip() for line in lines)
-    return [line for line in bare if line]
+    bare = (re.split(r"(?:^|\s)#", line, maxsplit=1)[0].strip() for line in lines)
+    models = [line for line in bare if line]
+    head = [column.strip() for column in models[0].lower().split(",")] if models else []
+    # A folder of the user may be called model.
+    is_table = head[:1] in (["model"], ["models"], ["name"]) and not Path(models[0]).exists()
+    if head[1:] not in ([], ["revision"]) or (head[1:] and not is_table):
+        raise ScoringError(
+            f"The first line of the models is {models[0]!r}; write a model a line, or a table with the head "
+            "model,revision."
+        )
+    if not is_table:
+        return models
+    cells = [line.partition(",") for line in models[1:]]
+    return [f"{model.strip()}@{revision.strip()}".removesuffix("@") for model, _, revision in cells]
 
 
 def calls(call: Call, models: Sequence[str], revisions: Sequence[str], root: Path) -> dict[str, Call]:
@@ -249,7 +271,7 @@ def digest_of(call: Call) -> str:
         For a model or an adapter that is not there.
     """
     from scoring.asking.answering import PACKAGE, package_version
-    from scoring.inference import checkpoint
+    from scoring.inference import checkpoint, fetching
 
     options = call.loading
     folder, config = options.configuration()
@@ -259,7 +281,7 @@ def digest_of(call: Call) -> str:
     place = checkpoint.torch_device(device)
     adapter = ""
     if options.adapter:
-        of_adapter = checkpoint.fetched(str(options.adapter), options.adapter_revision, None)
+        of_adapter = fetching.fetched(str(options.adapter), options.adapter_revision, None)
         adapter = f"{options.adapter} {checkpoint.content(of_adapter, str(options.adapter))}"
     if call.shared:
         parts = call.shared.parts

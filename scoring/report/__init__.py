@@ -30,6 +30,7 @@ strings in the shape of an access token, are written as ``[redacted]`` wherever 
 """
 
 import hashlib
+import json
 import math
 import os
 import re
@@ -50,6 +51,7 @@ from cards.common.numbers import Scale, interval
 from cards.common.packages import PACKAGE
 from cards.common.text import CardError, cell, for_files, slug
 from scoring.inputs.columns import ChangedTexts, blocks, length
+from scoring.options import Settings, recorded
 from scoring.report import summary
 from scoring.report.comparison import comparison, comparison_page
 from scoring.report.headlines import Comparison
@@ -62,6 +64,8 @@ __all__ = ["check_finished", "decisive", "file_name", "page", "read", "results",
 
 _FILES = ("results.json", "results.md", "summary.md", "report.html", "compare.json", "compare.html")
 _VERSION = "benchmark "
+_TEXT = "text of the prompt"
+_DIGEST = re.compile(r"[0-9a-f]{16}")
 _EXAMPLES = re.compile(r"examples/\w[^/]*\.parquet")
 
 
@@ -206,7 +210,7 @@ def check_finished(folder: Path, planned: Report, *, overwrite: bool = False, un
     Raises
     ------
     ScoringError
-        With the first setting that differs, also when the results cannot be read.
+        With the settings that differ, also when the results cannot be read.
     """
     files = [*_FILES, ROWS]
     for name in planned.environment:
@@ -223,19 +227,67 @@ def check_finished(folder: Path, planned: Report, *, overwrite: bool = False, un
     # Both without secrets: those of the results were removed when they were written.
     stored = _settings(read(folder))
     wanted = _settings(cleaned(planned, for_files(os.environ)))
-    for name in sorted(stored.keys() | wanted.keys()):
-        if name in unknown:
+    names = (stored.keys() | wanted.keys()) - set(unknown)
+    _refuse_others(folder, stored, wanted, names)
+
+
+def check_settings(folder: Path, settings: Settings, model: str) -> None:
+    """Refuses a folder as :func:`check_finished` does, by what is known before torch is imported.
+
+    Results that cannot be read are left to that check.
+
+    Raises
+    ------
+    ScoringError
+        With the settings that differ.
+    """
+    try:
+        stored = _settings(read(folder))
+    except ScoringError:
+        return
+    prompt = settings.full_prompt()
+    wanted: dict[str, object] = {"model": model, "profile": settings.profile, "prompt": prompt.name}
+    # Without names the benchmarks are those that suit the model.
+    if settings.benchmarks:
+        wanted["benchmarks"] = ", ".join(sorted(benchmark.name for benchmark in settings.chosen()))
+    for name, value in recorded(settings).items():
+        wanted[f"--{name}"] = value
+    hide = for_files(os.environ)
+    # Through JSON, so that paths are texts and tuples are lists, as in a file.
+    wanted = json.loads(str(hide(json.dumps(wanted, default=str))))
+    # What an earlier version did not record is left to the check of the whole run.
+    _refuse_others(folder, stored, wanted, wanted.keys() & stored.keys())
+
+
+def _refuse_others(
+    folder: Path, stored: Mapping[str, object], wanted: Mapping[str, object], names: Collection[str]
+) -> None:
+    """Refuses the results of a run whose settings differ in some of the ``names``."""
+    plain, others = [], []
+    for name in sorted(names):
+        before, now = stored.get(name), wanted.get(name)
+        # The texts of two prompts are two, and their names say so.
+        if before == now or (name == _TEXT and stored["prompt"] != wanted["prompt"]):
             continue
-        if name not in stored:
-            held = f"that do not say their {name}"
-        elif stored[name] != wanted.get(name):
-            held = f"with {name} {stored[name]!r}"
+        name = name.removeprefix("--").replace("_", " ")
+        if _DIGEST.search(f"{before} {now}"):
+            others.append(f"another {name}")
         else:
-            continue
+            plain.append(f"{name} {_in_words(before)}, now {_in_words(now)}")
+    # A digest says nothing to a reader, so it is named where nothing else differs.
+    differences = plain or others
+    if differences:
         raise ScoringError(
-            f"{folder} holds results {held}, and this run has {wanted.get(name)!r}; give another --out, or "
+            f"{folder} holds results with other settings ({'; '.join(differences[:4])}); give another --out, or "
             "--overwrite to replace them."
         )
+
+
+def _in_words(value: object) -> str:
+    """A setting as a sentence has it."""
+    if value in (None, "", [], {}):
+        return "none"
+    return str(value)
 
 
 def _settings(report: Report) -> dict[str, object]:
@@ -250,7 +302,9 @@ def _settings(report: Report) -> dict[str, object]:
         settings[name] = getattr(report, name)
     for name, version in report.data.items():
         settings[f"data {name}"] = version
-    for name in (f"prompt {report.prompt}", "chat template", "system"):
+    settings["prompt"] = report.prompt
+    settings[_TEXT] = environment.get(f"prompt {report.prompt}")
+    for name in ("chat template", "system"):
         settings[name] = environment.get(name)
     benchmarks = [name.removeprefix(_VERSION) for name in environment if name.startswith(_VERSION)]
     settings["benchmarks"] = ", ".join(sorted(benchmarks))

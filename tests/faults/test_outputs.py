@@ -283,9 +283,11 @@ def test_results_of_other_settings_are_replaced_only_when_asked(tmp_path):
     assert score().returncode == 0
     before = (tmp_path / "out" / "results.json").read_bytes()
     message = refused(score("--prompt", "instruction"))
-    assert message.startswith(f"error: {tmp_path / 'out'} holds results with prompt ")
+    assert message.startswith(
+        f"error: {tmp_path / 'out'} holds results with other settings (prompt plain, now instruction)"
+    )
     other_rows = refused(score("--limit", 2))
-    assert "holds results with --limit 1" in other_rows
+    assert "holds results with other settings (limit 1, now 2)" in other_rows
     assert len(other_rows) < 500
     assert message.endswith("; give another --out, or --overwrite to replace them.")
     with locked(tmp_path / "out", RuntimeError):

@@ -20,7 +20,7 @@ from mitigation.running.evaluate import changed
 from scoring.adapters import facts
 from scoring.adapters.attach import attach, tensor_shapes
 from scoring.adapters.facts import CONFIG, FACTS, WEIGHTS, AdapterError, Change, read
-from scoring.inference import checkpoint
+from scoring.inference import fetching
 from scoring.inference.load_options import BUNDLED, load
 from scoring.types import Difference, Estimate, Option, Request
 from tests.mitigation.made import bundled, data, quick, tuned
@@ -107,7 +107,7 @@ def test_another_base_model_is_refused_with_both_names(made):
 def test_an_adapter_of_a_model_in_a_folder_fits_its_copy_on_the_hub_and_no_other(made, tmp_path, monkeypatch):
     snapshot = shutil.copytree(BUNDLED["tiny-causal"], tmp_path / "snapshots" / ("a" * 40))
     (snapshot / "README.md").write_text("# Small\n")
-    monkeypatch.setattr(checkpoint, "fetched", lambda name, *_: snapshot if name == "org/small" else Path(name))
+    monkeypatch.setattr(fetching, "fetched", lambda name, *_: snapshot if name == "org/small" else Path(name))
     loaded = load("org/small", device="cpu", adapter=str(made))
     assert (loaded.name, loaded.revision) == ("org/small", "a" * 40)
     assert "lora" in str(loaded.network)

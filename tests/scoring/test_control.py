@@ -76,7 +76,7 @@ def test_what_changes_answers_and_no_weight_gets_answers_of_its_own(change, adap
     assert scoring.evaluate(model, out=tmp_path, **options).table().equals(before.table()), "itself is known"
     with CHANGES[change](model):
         fresh = scoring.evaluate(model, **options)
-        with pytest.raises(scoring.ScoringError, match="holds results with answers"):
+        with pytest.raises(scoring.ScoringError, match=r"holds results with other settings \(another answers\)"):
             scoring.evaluate(model, out=tmp_path, **options)
         again = scoring.evaluate(model, out=tmp_path, overwrite=True, **options)
     assert again.table().equals(fresh.table())
@@ -96,7 +96,7 @@ def test_a_function_of_the_same_name_replaces_nothing(tmp_path):
     options = {**OPTIONS, "data": data, "samples": 1, "out": tmp_path / "run"}
     first = scoring.evaluate(maker("Female"), **options)
     scoring.evaluate(maker("Female"), **options)
-    with pytest.raises(scoring.ScoringError, match="holds results with answers"):
+    with pytest.raises(scoring.ScoringError, match=r"holds results with other settings \(another answers\)"):
         scoring.evaluate(maker("Male"), **options)
     assert scoring.load(tmp_path / "run").table().equals(first.table())
     scoring.evaluate(maker("Male"), overwrite=True, **options)

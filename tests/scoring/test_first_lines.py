@@ -28,9 +28,13 @@ def lines_of(*arguments, status=(0,)):
 def test_a_run_says_what_it_reads_loads_measures_and_asks(data, tmp_path):
     lines = lines_of("scoring", "tiny-causal", "--data", data, "--benchmarks", "occugender", "--out", tmp_path / "run")
     rows = len(list(job_rows()))
+    requests = lines.pop(4)
+    assert requests.startswith(f"Requests: about {rows}; ")
     assert lines == [
         "Reading the data for tiny-causal …",
         "Loading the model …",
+        f"Benchmarks: occugender ({rows} rows of explicit).",
+        "Groups: the rows of each headline; --groups all asks further groups, such as debiasing prompts.",
         f"Measuring how texts can be computed together, then scoring {rows} rows …",
         "The first batch is answered.",
         "Computing scores and intervals …",

@@ -365,7 +365,7 @@ def test_code_and_pickles_are_refused_until_they_are_allowed(data, tmp_path):
     own.mkdir()
     (own / "config.json").write_text('{"model_type": "own", "auto_map": {"AutoModelForCausalLM": "own.M"}}')
     (own / "own.py").write_text("raise SystemExit('this code ran')")
-    assert refused(own, *arguments) == (
+    assert refused(own, *arguments[:-1], tmp_path / "other") == (
         f"error: '{own}' runs Python code of its own; read that code, then allow it with --trust-remote-code and a "
         "revision pinned to a commit."
     )
@@ -467,6 +467,29 @@ def test_a_text_longer_than_the_window_is_refused_or_marked(stories, tmp_path):
         assert command(*arguments, "--truncate").exit_code == 0
         table = pq.read_table(tmp_path / "out" / "examples" / "unstereo.parquet")
         assert table["truncated"].to_pylist() == [False, True, False, False]
+
+
+@pytest.mark.fault(38)
+def test_a_debiasing_row_that_is_too_long_is_left_out_by_name_and_one_of_the_headline_is_refused(tmp_path):
+    model = shutil.copytree(BUNDLED["tiny-causal"], tmp_path / "short")
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 40}))
+    rows = list(job_rows())
+    long = {**rows[0], "id": "long", "debiasing": "1", "level": "high", "prompt": "We are fair. " * 30}
+    data = data_set(tmp_path / "data", "occugender", {("explicit", "test"): [*rows, long]})
+    about = {"data": data, "benchmarks": "occugender", "groups": "all", "resamples": 20, "device": "cpu"}
+    result = scoring.evaluate(str(model), **about)
+    (remark,) = [remark for remark in result.remarks if "skipped" in remark]
+    assert re.search(r"1 row is skipped.*occugender/explicit/test/long needs \d+ tokens .* window is 40", remark)
+    assert len(result.examples("occugender")) == len(rows)
+    assert (
+        scoring.evaluate(str(model), truncate=True, **about).examples("occugender")["truncated"].tolist().count(True)
+        == 1
+    )
+    too_long = [{**rows[0], "prompt": "We are fair. " * 30}, *rows[1:]]
+    data_set(tmp_path / "other", "occugender", {("explicit", "test"): too_long})
+    with pytest.raises(ScoringError, match=r"explicit-none-nurse needs \d+ tokens .* window is 40"):
+        scoring.evaluate(str(model), **{**about, "data": tmp_path / "other"})
 
 
 @pytest.mark.mirror

@@ -1,5 +1,6 @@
 """Several models with one call: each has its folder, one that fails stops no other, and only one is in memory."""
 
+import re
 import shutil
 import threading
 import time
@@ -7,10 +8,12 @@ import weakref
 from dataclasses import replace
 
 import pytest
+import transformers
 from rich.console import Console
 from typer.testing import CliRunner
 
 import scoring
+from cards import leaderboard
 from scoring import benchmarks
 from scoring.__main__ import app
 from scoring.asking import answering, run
@@ -20,6 +23,7 @@ from scoring.inputs import prompts
 from scoring.many.sweep import calls, names
 from scoring.report import read
 from scoring.types import Request, ScoringError
+from scoring.uploads import DECLARATIONS
 from tests.scoring.made import data_set
 from tests.scoring.test_run import job_rows, pairs
 
@@ -225,3 +229,28 @@ def test_a_folder_with_an_at_sign_has_no_revision(tmp_path):
 
 def test_a_file_of_models_has_comments_and_empty_lines():
     assert names(["# all", "", "a", "  b@r  # early"]) == ["a", "b@r"]
+
+
+def test_a_folder_of_runs_is_a_leaderboard_and_a_file_of_a_run_is_the_run(data, models, tmp_path):
+    about = {"data": data, "resamples": 50, "device": "cpu", "exact": True}
+    scoring.evaluate([models[0], models[3]], out=tmp_path / "all", **about)
+    first, second = sorted((tmp_path / "all").iterdir())
+    entries = leaderboard.Collected(DECLARATIONS)
+    entries.add_path(tmp_path / "all")
+    assert set(entries.folders) == {first, second}
+    assert scoring.load(first / "report.html").report == scoring.load(first).report
+    with pytest.raises(ScoringError, match=re.escape(f"{tmp_path / 'all'} has 2 runs, such as {first}")):
+        scoring.load(tmp_path / "all")
+
+
+def test_a_model_and_its_tokenizer_may_be_a_pair(data):
+    network = transformers.AutoModelForCausalLM.from_pretrained(BUNDLED["tiny-causal"])
+    tokenizer = transformers.AutoTokenizer.from_pretrained(BUNDLED["tiny-causal"])
+    about = {"data": data, "resamples": 5}
+    pair = scoring.evaluate((network, tokenizer), **about)
+    assert pair.table().equals(scoring.evaluate(network, tokenizer=tokenizer, **about).table())
+
+
+def test_a_table_of_models_with_other_columns_is_refused():
+    with pytest.raises(ScoringError, match="The first line of the models is 'model,size'"):
+        names(["model,size", "gpt2,1"])

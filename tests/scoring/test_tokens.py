@@ -197,8 +197,9 @@ def test_a_row_whose_object_shares_a_token_is_skipped_by_name_and_the_others_are
     words = Tokenizer(models.WordLevel({"<s>": 0, "She": 1, "sings": 2, "sings.": 3, "now.": 4}, "<s>"))
     words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     made = Tokens(PreTrainedTokenizerFast(tokenizer_object=words, bos_token="<s>", unk_token="<s>"), "causal")
+    plain = SimpleNamespace(beyond=None)
     asked_rows = [
-        Question(None, {}, BenchmarkContext("causal"), {"q": Request(f"biaske/x/{n}", "", (Option(text, ((4, 9),)),))})
+        Question(plain, {}, BenchmarkContext("causal"), {"q": Request(f"biaske/x/{n}", "", (Option(text, ((4, 9),)),))})
         for n, text in enumerate(["She sings now.", "She sings.", "She sings now."])
     ]
     kept, skipped = scorable(asked_rows, SimpleNamespace(tokens=made))

@@ -7,6 +7,7 @@ otherwise.
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
@@ -133,6 +134,7 @@ class EngineKind:
     folder: Callable[[Call], Sequence[str]] = lambda _: ()
 
 
+MASKED_CHAT = "{!r} is a masked model, which does not chat; leave out --chat."
 #: Where a run writes besides the files of its report, by name in its folder.
 _PLACES = ("responses", "examples", CACHE, f".{CACHE}.lock", f".{CACHE}.sent", f".{CACHE}.sent.lock", LOCK, RECORD)
 REGISTRY = Registry((__name__, __path__), "ENGINE", EngineKind, "engine", ScoringError)
@@ -200,10 +202,14 @@ def refuse_wrong_name(model: str) -> None:
     if model in datasets.names():
         raise ScoringError(f"{model!r} is a data set and no model; probes list has the benchmarks that read it.")
     if "://" in model:
+        on_hub = re.match(r"https?://(?:www\.)?(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+)", model)
+        meant = on_hub[1] if on_hub else "org/name"
         raise ScoringError(
-            f"{model!r} is an address; give a model by its name on the Hub (such as org/name), or by its folder. "
+            f"{model!r} is an address; give a model by its name on the Hub ({meant}), or by its folder. "
             "The address of a server is given with --base-url."
         )
+    if Path(model).suffix == ".gguf":
+        raise ScoringError(f"There is no file {model!r}; give a GGUF file that is there, or a folder that has one.")
     if "\\" in model:
         raise ScoringError(f"There is no folder {model!r}; give a folder that is there, or a name on the Hub.")
 
@@ -282,6 +288,7 @@ def score(
     shared: run.Shared | None = None,
     *,
     dry_run: bool = False,
+    refuse: Callable[[], None] | None = None,
 ) -> RunResult:
     """Reads the data, loads the model and runs the benchmarks.
 
@@ -301,6 +308,8 @@ def score(
         The data and questions of several models, where they were read before (:func:`read`).
     dry_run:
         Print on the console what the run will take, and score nothing.
+    refuse:
+        Called after the data are read and before torch is imported; it raises for a model that cannot be scored.
 
     Raises
     ------
@@ -315,23 +324,25 @@ def score(
     errors = Console(stderr=True, quiet=console.quiet) if dry_run else console
     named = bool(settings.benchmarks)
     questions = None
-    # Before torch is imported, which takes longest.
     with stage(errors, f"Reading the data for {name} …"):
-        with installed():
-            decoding(prompt)  # raises for an impossible setting
-            from scoring.asking.dry_run import forecast
-            from scoring.inference.store import Store
         if shared:
             parts = list(shared.parts)
             questions = shared.questions
         else:
             parts = read(settings)
+        if refuse:
+            refuse()
+        # Only now, because it imports torch, which takes longest.
+        with installed():
+            decoding(prompt)  # raises for an impossible setting
+            from scoring.asking.dry_run import forecast
+            from scoring.inference.store import Store
     lacking = [missing.name for part in parts for missing in part.lacking]
     with stage(errors, "Loading the model …"), installed():
         model = load()
     with closing(model):
         if settings.chat and model.kind == "masked":
-            raise ScoringError(f"{name!r} is a masked model, which does not chat; leave out --chat.")
+            raise ScoringError(MASKED_CHAT.format(name))
         model.tokens.begin(settings.start)
         chat = None
         kind: str = model.kind

@@ -1,13 +1,19 @@
 """A model that is loaded in this process, from a folder or the Hub."""
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
-from cards.common.text import did_you_mean
+from cards.common.text import did_you_mean, without_home
+from scoring import report
+from scoring.asking import run
 from scoring.asking.result import RunResult
-from scoring.inference.engines import Call, EngineKind, NoModel, score
+from scoring.inference.chat import NO_TEMPLATE
+from scoring.inference.engines import MASKED_CHAT, Call, EngineKind, NoModel, score
 from scoring.inference.load_options import BUNDLED, place_of
 from scoring.inference.parallel import Processes, own_device
 from scoring.types import ScoringError
@@ -44,12 +50,60 @@ def refuse_mistyped(model: str) -> None:
         raise ScoringError(f"{model!r}{meant} is no bundled model; give a name of the Hub or a folder.")
 
 
+def refuse_by_files(call: Call) -> None:
+    """Refuses what the small files of a model exclude: another kind, or a chat without a template.
+
+    It takes a second, where loading takes ten, and torch is not imported for it.
+
+    Raises
+    ------
+    ScoringError
+        As :func:`scoring.inference.engines.score`, and for a model that is not there.
+    """
+    from scoring.inference.fetching import facts
+
+    settings, model = call.settings, call.loading.model
+    of_files = facts(call.loading.small_files())
+    kind = of_files.kind
+    if settings.chat:
+        if kind == "masked":
+            raise ScoringError(MASKED_CHAT.format(model))
+        # An adapter may bring a tokenizer with a template.
+        if not of_files.has_chat_template and not call.loading.adapter:
+            raise ScoringError(NO_TEMPLATE.format(model))
+        kind = "chat"
+    if kind and settings.benchmarks:
+        parts = [run.Part(benchmark) for benchmark in settings.chosen()]
+        run.suited(parts, kind, without_home(model), named=True)
+
+
 def score_call(call: Call, console: Console, processes: Processes) -> RunResult:
     """Loads the model on the device of this process, and scores it."""
     # Each process of a launcher has a GPU of its own.
     loading = replace(call.loading, device=own_device(processes, call.loading.device))
-    dry_run = call.sampling.dry_run
-    return score(name(call), loading.load, call.settings, console, processes, call.shared, dry_run=dry_run)
+    model = name(call)
+    # Settings that contradict each other are refused before the files of a model are looked at.
+    call.settings.full_prompt()
+    if processes.first and call.settings.out and not call.settings.overwrite:
+        report.check_settings(call.settings.out, call.settings, without_home(model))
+    refuse: Callable[[], None] | None = partial(refuse_by_files, call)
+    # A folder is looked at before the data, and what is on the Hub after them, because that needs the network.
+    is_folder = False
+    with suppress(OSError):  # a text that is too long for a path
+        is_folder = Path(model).is_dir()
+    if model in BUNDLED or is_folder:
+        refuse_by_files(call)
+        refuse = None
+    return score(
+        model,
+        loading.load,
+        call.settings,
+        console,
+        processes,
+        call.shared,
+        dry_run=call.sampling.dry_run,
+        refuse=refuse,
+    )
 
 
 ENGINE = EngineKind(

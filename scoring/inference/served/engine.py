@@ -30,7 +30,7 @@ from builders.sources.client import HttpClient, HttpError, Unavailable
 from cards.common.answer_key import server_name
 from cards.common.stored import digest
 from cards.common.text import grouped
-from scoring.inference import checkpoint
+from scoring.inference import checkpoint, fetching
 from scoring.inference.batching import common
 from scoring.inference.control import CHANGE, change, recognise
 from scoring.inference.engine import Batching, Continued, Engine, Scored, Stats, versions
@@ -589,7 +589,7 @@ def _tokens(requested: str | None, origin: str, revision: str | None, host: str)
     if requested is not None:
         name = requested
     try:
-        folder = BUNDLED.get(name) or checkpoint.fetched(name, revision, FILES)
+        folder = BUNDLED.get(name) or fetching.fetched(name, revision, FILES)
         tokenizer = checkpoint.tokenizer(folder, name, {"trust_remote_code": False})
     except ScoringError:
         if requested is not None:

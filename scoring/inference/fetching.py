@@ -1,0 +1,120 @@
+"""The folder of a model, fetched from the Hub, and what its small files say; torch is not imported for it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HfHubHTTPError
+
+from cards.common.text import did_you_mean
+from scoring.types import ScoringError
+
+#: Weights in formats that are not read.
+UNUSED = ("*.h5", "*.msgpack", "*.onnx", "*.gguf", "*.ot", "onnx/*", "original/*", "consolidated*", "coreml/*")
+
+
+#: The files that say whether a model may be loaded and asked; they are read before its weights are fetched.
+SMALL = (
+    "config.json",
+    "adapter_config.json",
+    "tokenizer_config.json",
+    "chat_template*",
+    "additional_chat_templates/*",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the small files of a model say: its kind, which is empty where they do not say it, and if it has a chat.
+
+    >>> from scoring.inference.load_options import BUNDLED
+    >>> facts(BUNDLED["tiny-masked"])
+    Facts(kind='masked', has_chat_template=False)
+    """
+
+    kind: str
+    has_chat_template: bool
+
+
+def facts(folder: Path) -> Facts:
+    """The facts of a model's folder; where a file is damaged nothing is excluded, and loading says what is wrong."""
+    nothing_known = Facts("", has_chat_template=True)
+    if folder.is_file():  # GGUF
+        return nothing_known
+    contents: list[dict[str, Any]] = []
+    for name in ("config.json", "tokenizer_config.json"):
+        try:
+            content = json.loads((folder / name).read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return nothing_known
+        if not isinstance(content, dict) or "auto_map" in content:  # code of the model decides
+            return nothing_known
+        contents.append(content)
+    config, tokenizer = contents
+    architectures = config.get("architectures")
+    architecture = str(architectures[0]) if isinstance(architectures, list) and architectures else ""
+    kind = ""
+    if architecture.endswith(("ForCausalLM", "LMHeadModel")):
+        kind = "causal"
+    elif architecture.endswith("ForMaskedLM"):
+        kind = "masked"
+    has_file = any(folder.glob("chat_template*")) or any(folder.glob("additional_chat_templates/*"))
+    return Facts(kind, has_chat_template=bool(tokenizer.get("chat_template")) or has_file)
+
+
+def fetched(model: str, revision: str | None, only: list[str] | None, names: Iterable[str] = ()) -> Path:
+    """The folder of a model: as it is, or the Hub's at a revision, downloaded where it is not there yet.
+
+    Of a model in a GGUF file it is the file: one that is named, or the only one of a folder without a config.json. An
+    error says which of the ``names`` is nearest to one that cannot be had.
+    """
+    try:
+        if model and Path(model).is_dir():
+            return _gguf_in(Path(model)) or Path(model)
+        if Path(model).suffix == ".gguf" and Path(model).is_file():
+            return Path(model)
+        # No name on the Hub begins like a path or has two slashes.
+        if model.startswith((".", "/", "~")) or model.count("/") > 1:
+            raise ScoringError(f"There is no folder {model!r}; give a folder that is there, or a name on the Hub.")
+        return Path(snapshot_download(model, revision=revision, allow_patterns=only, ignore_patterns=list(UNUSED)))
+    except (OSError, ValueError, HfHubHTTPError) as error:
+        at_revision = ""
+        if revision:
+            at_revision = f" at revision {revision!r}"
+        raise ScoringError(
+            f"{model!r}{did_you_mean(model, names)} is neither a folder nor a model that the Hub gives"
+            f"{at_revision} ({first_sentence(error)}); check its name, the network and, for a gated model, the login. "
+            "A model behind an API is asked with --chat-api."
+        ) from None
+
+
+def _gguf_in(folder: Path) -> Path | None:
+    """The GGUF file of a folder that has nothing else for transformers.
+
+    Raises
+    ------
+    ScoringError
+        Where there are several.
+    """
+    if (folder / "config.json").is_file() or (folder / "adapter_config.json").is_file():
+        return None
+    files = sorted(folder.glob("*.gguf"))
+    if len(files) > 1:
+        raise ScoringError(f"{folder} has {len(files)} GGUF files; name one of them, such as {files[0]}.")
+    return files[0] if files else None
+
+
+def first_sentence(error: BaseException) -> str:
+    """What an error says first, or how much memory it asked for."""
+    text = " ".join(str(error).split())[:300].rstrip(".") or type(error).__name__
+    # The two forms of torch, for a GPU and for a CPU.
+    memory = re.search(r"[Tt]ried to allocate [\d.]+ \w+|you tried to allocate \d+ bytes", text)
+    if memory:
+        return memory.group(0)
+    return text.split(". ")[0]
