@@ -1,7 +1,8 @@
-"""What forks of bias-bench print of StereoSet and CrowS-Pairs, for the rows of models without a recipe in FAST.
+"""What others print of StereoSet and CrowS-Pairs as bias-bench computes them, for rows of the tables of FAST.
 
 A notebook of ``ao9000/bias-bench`` has the scores of StereoSet by domain as its output, another one and two files of
-results have those of CrowS-Pairs. They are read as printed, so they have no interval.
+results have those of CrowS-Pairs. They are read as printed, so they have no interval. The same repository has scores of
+GPT-2 after recipes, and the README of MABEL has those of its BERT.
 """
 
 from __future__ import annotations
@@ -44,6 +45,39 @@ def printed(model: str, fetcher: Fetcher) -> Printed:
     return scores
 
 
+def printed_after(model: str, recipe: str, fetcher: Fetcher) -> Printed:
+    """The printed scores of a model after a recipe such as ``cda-gender-2000``; empty where nobody printed any.
+
+    Raises
+    ------
+    BuildError, BrokenFileError
+        As :func:`printed`.
+    """
+    source = catalogue().sources.get(f"{_PREFIX}{model.rpartition('/')[2]}/{recipe}")
+    if source is None:
+        return {}
+    path = fetcher.get(source).path
+    if path.suffix == ".md":
+        return readme(path)
+    # A file with several checkpoints has those of every hundredth training step by their number.
+    step = re.search(r"\d+$", recipe)
+    return crows(path, model, checkpoint=step[0] if step else "")
+
+
+def readme(path: Path) -> Printed:
+    """The scores of gender that the README of MABEL prints first, which are of its BERT (base)."""
+    text = path.read_text(encoding="utf-8")
+    scores: Printed = {}
+    for group, names in (("intrasentence test gender", _STEREOSET), ("gender", _CROWS)):
+        for name, metric in names.items():
+            number = re.search(rf"^{name}: ([\d.]+)$", text, re.MULTILINE)
+            if number is None:
+                raise BrokenFileError(f"{path.name} has no {name}; it is left out.")
+            stereo = " stereo" if metric == "stereotype_score" else ""
+            scores[group + stereo, metric] = _number(number[1])
+    return scores
+
+
 def stereoset(path: Path, model: str) -> Printed:
     """The scores of a model by domain of the test split, and of all domains, as a notebook prints them."""
     scores: Printed = {}
@@ -63,10 +97,11 @@ def stereoset(path: Path, model: str) -> Printed:
     return scores
 
 
-def crows(path: Path, model: str) -> Printed:
+def crows(path: Path, model: str, checkpoint: str = "") -> Printed:
     """The scores of CrowS-Pairs by domain, of a file of results or as a notebook prints them."""
     if path.suffix == ".json":
-        by_domain = _document(path)
+        results = _document(path)
+        by_domain = results.get(checkpoint, results)
     else:
         by_domain = {}
         for text in outputs(path):
@@ -85,7 +120,7 @@ def crows(path: Path, model: str) -> Printed:
 
 
 def outputs(path: Path) -> Iterator[str]:
-    """The texts that the cells of a notebook print.
+    """The texts that the cells of a notebook print, and the tables that they show as text.
 
     Raises
     ------
@@ -98,7 +133,8 @@ def outputs(path: Path) -> Iterator[str]:
     for cell in content["cells"]:
         for shown in cell.get("outputs", ()):
             # A notebook has texts as lists of lines, here some of another system.
-            yield "".join(shown.get("text", ())).replace("\r\n", "\n")
+            text = shown.get("text") or shown.get("data", {}).get("text/plain", ())
+            yield "".join(text).replace("\r\n", "\n")
 
 
 def _document(path: Path) -> dict[str, Any]:

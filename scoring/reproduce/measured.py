@@ -6,6 +6,7 @@ responses (:mod:`scoring.reproduce.published`), and from the folders of runs tha
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -29,7 +30,7 @@ from cards.common.text import CardError, slug
 from scoring import DATA
 from scoring.adapters import facts
 from scoring.asking.result import read_examples
-from scoring.reproduce import bias_bench, published
+from scoring.reproduce import bias_bench, published, templates
 from scoring.reproduce.printed import PrintedCell, PrintedTable, printed_tables
 from scoring.responses import unstereo
 from scoring.statistics.stats import RESAMPLES
@@ -150,7 +151,7 @@ class Measured:
             except UnreachableError:  # explicit cells need the weights, wherever the files are
                 return None
         elif place.get("published") == "bias-bench":
-            shares = self._once("bias_bench", place["model"])
+            shares = self._once("bias_bench", place["model"], place.get("recipe", ""))
         elif "published" in place:
             shares = self._once("published", place["published"], place["model"])
         else:
@@ -230,14 +231,21 @@ class Measured:
                 shares[estimate.group, estimate.metric] = {"value": estimate.value, "low": math.nan, "high": math.nan}
         return shares
 
-    def _bias_bench(self, model: str) -> dict[tuple[str, str], Mapping[str, Any]]:
+    def _bias_bench(self, model: str, recipe: str) -> dict[tuple[str, str], Mapping[str, Any]]:
         """The scores of StereoSet and CrowS-Pairs that others published of a model, by group and metric.
 
-        Scores of sentences have intervals and come first; domains that they lack are read as printed.
+        Scores of sentences have intervals and come first; domains that they lack are read as printed. With a
+        ``recipe`` the scores are of the model after it; those of GPT-2 belong to a later run of GPT-2.
         """
         self._computable()
         scores: dict[tuple[str, str], Mapping[str, Any]] = {}
         label = model.rpartition("/")[2]
+        if recipe:
+            scores.update(bias_bench.printed_after(model, recipe, self.fetcher))
+            after = f"{label}-rerun/{recipe}"
+            if after in scoring.published.models("stereoset-test"):
+                scores.update(self._once("published", "stereoset-test", after))
+            return scores
         # There are also scores of other models; a model without any has its weights named as what is needed.
         if label not in scoring.published.models("stereoset-test"):
             return scores
@@ -331,21 +339,10 @@ class Measured:
         """A number that built rows have.
 
         ``group`` is DATA SET/CONFIG/SPLIT; without a split all splits. ``metric`` is ``rows`` or ``natural``, the same,
-        ``natural eps<=NUMBER``, ``distinct A,B``, ``most pronouns``, ``median pronouns``, ``median COLUMN``,
-        ``mean COLUMN`` or ``100 minus COLUMN``, each also ``where COLUMN=VALUE``.
+        ``natural eps<=NUMBER``, ``distinct A,B``, ``median COLUMN``, ``mean COLUMN`` or ``100 minus COLUMN``, each also
+        ``where COLUMN=VALUE``.
         """
-        parts = group.split("/")
-        dataset = parts[0]
-        config = parts[1]
-        split = "*"
-        if len(parts) == 3:
-            split = parts[2]
-        files = sorted((self.data / dataset / "data" / config).glob(f"{split}.parquet"))
-        if not files:
-            raise UnreachableError(f"needs {group}, not in {self.data}: probes build {dataset} --out {self.data}")
-        frame = pd.concat([pq.read_table(file).to_pandas() for file in files])
-        if "natural" in frame:
-            frame = frame[frame["natural"] != False]  # noqa: E712 - an empty cell is not judged, and kept
+        frame = self._frame(group)
         metric, _, where = metric.partition(" where ")
         if where:
             column, _, value = where.partition("=")
@@ -354,12 +351,7 @@ class Measured:
         match kind:
             case "natural":
                 return float((frame["max_pmi_diff"].abs() <= float(columns.removeprefix("eps<="))).sum())
-            case "most":
-                # A template has each pronoun in braces.
-                return float(frame["template"].str.count("{").max())
             case "median":
-                if columns == "pronouns":
-                    return float(frame["template"].str.count("{").median())
                 return float(frame[columns].median())
             case "mean":
                 return float(frame[columns].mean())
@@ -368,6 +360,39 @@ class Measured:
             case "distinct":
                 frame = frame[columns.split(",")].dropna().drop_duplicates()
         return float(len(frame))
+
+    def _frame(self, group: str) -> pd.DataFrame:
+        """The rows of DATA SET/CONFIG/SPLIT, or of all splits, without those that were judged unnatural."""
+        dataset, config, split = [*group.split("/"), "*"][:3]
+        files = sorted((self.data / dataset / "data" / config).glob(f"{split}.parquet"))
+        if not files:
+            raise UnreachableError(f"needs {group}, not in {self.data}: probes build {dataset} --out {self.data}")
+        frame = pd.concat([pq.read_table(file).to_pandas() for file in files])
+        if "natural" in frame:
+            frame = frame[frame["natural"] != False]  # noqa: E712 - an empty cell is not judged, and kept
+        return frame
+
+    def _statistics(self, group: str, metric: str) -> float:
+        """A statistic of the sentences of UnStereoEval (:mod:`scoring.reproduce.templates`)."""
+        return self._once("all_statistics", group)[metric]
+
+    def _all_statistics(self, group: str) -> Mapping[str, float]:
+        delta = self._frame("gender-pmi/words").set_index("word")["delta"]
+        return templates.statistics(self._frame(group), delta)
+
+    def _pile_words(self, _: str, metric: str) -> float:
+        """The share of the words of the Pile that occur with ``he``, ``she`` or ``both``, in percent."""
+        self._computable()
+        (path,) = self.fetcher.get(catalogue().sources["unstereo-development/pile-words"]).paths
+        text = "\n".join(bias_bench.outputs(path))
+        # The notebook prints the number of words, then how many have a PMI with each gendered word, he and she last.
+        words = re.search(r"^(\d+)$", text, re.MULTILINE)
+        with_each = re.search(r"pmi__he +pmi__she *\ncount +(\d+)\.0+ +(\d+)\.0+", text)
+        with_both = re.search(r"\('she', 'he'\) pmi-defined words: (\d+)", text)
+        if not (words and with_each and with_both):
+            raise UnreachableError(f"{path.name} does not print how many words occur with he and she")
+        counts = {"he": with_each[1], "she": with_each[2], "both": with_both[1]}
+        return 100 * int(counts[metric]) / int(words[1])
 
     def _models(self, group: str, metric: str) -> float:
         """A number over the published models of UnStereoEval; ``group`` is ``MODELS SETS``.

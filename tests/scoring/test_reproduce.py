@@ -25,7 +25,7 @@ from cards.common.text import slug
 from scoring import benchmarks
 from scoring import published as runs
 from scoring.commands import reproduce as command
-from scoring.reproduce import Cell, Measured, bias_bench, cells, plan, printed_tables, published
+from scoring.reproduce import Cell, Measured, bias_bench, cells, plan, printed_tables, published, templates
 from scoring.reproduce.measured import DATASETS, UnreachableError
 from scoring.reproduce.plan import parameters, steps
 from scoring.reproduce.printed import FOLDER, paper, rows_of
@@ -133,6 +133,9 @@ def test_an_unknown_table_is_refused():
 
 # Published responses
 
+#: Rows of FAST whose scores are of networks that others trained again, so they may have any state.
+TRAINED_AGAIN = ("MABEL", "CDA", "Dropout", "INLP", "SelfDebias", "SentDebias")
+
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
@@ -154,7 +157,9 @@ def test_numbers_of_published_responses_replay_counts_and_jobs_are_equal(built):
     # The published scores of Llama-2 are not those of FAST to the last digit, and its CrowS-Pairs are others.
     llama = ("fast", "table-3", "Llama-2-7B, original")
     of_fast = {(cell.paper, cell.table, cell.row, cell.column) for cell in within if cell.paper == "fast"}
-    assert of_fast == {(*llama, "LMS"), (*llama, "ICAT")}
+    assert {place for place in of_fast if place[2] not in TRAINED_AGAIN} == {(*llama, "LMS"), (*llama, "ICAT")}
+    # Nobody published scores of FAST itself.
+    assert not [cell for cell in found if cell.row in ("Ours", "FAST") and cell.measured is not None]
     # 335 of 4405, which is 7.60499, is printed as 7.61.
     assert (rounded.paper, rounded.row, rounded.column, rounded.printed) == (
         "unstereo",
@@ -162,8 +167,13 @@ def test_numbers_of_published_responses_replay_counts_and_jobs_are_equal(built):
         "Ours-5",
         7.61,
     )
-    outside = {(cell.paper, cell.table, cell.row, cell.column) for cell in found if cell.verdict == "outside"}
-    known = {("unstereo", "table-4", "seed words", name) for name in ("Ours-10", "Ours-20", "WG")}
+    outside = {
+        (cell.paper, cell.table, cell.row, cell.column)
+        for cell in found
+        if cell.verdict == "outside" and not (cell.paper == "fast" and cell.row in TRAINED_AGAIN)
+    }
+    known = {("unstereo", "table-4", "seed words", name) for name in ("Ours-10", "Ours-20")}
+    known |= {("unstereo", "table-4", "most length", name) for name in ("Ours-5", "Ours-20")}
     known |= {("unstereo", "table-4", "most pronouns", "WG"), ("unstereo", "text", "words", "median δ")}
     known |= {("occugender", "shares", "jobs of women", f"{gender}_pct") for gender in ("male", "female")}
     known.add((*llama, "SS_CrowS"))
@@ -184,7 +194,8 @@ def test_numbers_of_published_responses_replay_counts_and_jobs_are_equal(built):
             printed = [cell for table, cell in CELLS if table.paper == "unstereo" and cell.row == label]
             assert named[label] == len(printed) - (label == "Pythia 70M (D)")
     equal = Counter(f"{cell.paper}/{cell.table}" for cell in found if cell.verdict == "equal")
-    whole = ("disclosure/table-4", "disclosure/table-6", "occugender/table-7", "stereoset/official", "unstereo/sizes")
+    whole = ["disclosure/table-4", "disclosure/table-6", "occugender/table-7", "stereoset/official", "unstereo/sizes"]
+    whole.append("unstereo/pile-words")
     for name in (*whole, "unstereo/replay", "unstereo/table-2", "unstereo/table-3", "unstereo/seed-words"):
         assert equal[name] == len(printed_tables(name)[0].cells), name
     # The implicit cells of OccuGender, of which its authors published shares, are equal wherever a file has them.
@@ -714,6 +725,63 @@ def test_pairs_in_the_stereotypical_direction_are_a_group_of_their_own(tmp_path)
     path = tmp_path / "a.json"
     path.write_text(json.dumps({"race-color": {"Metric score": 60.0, "Stereotype score": None}}))
     assert set(bias_bench.crows(path, "one")) == {("race", "metric_score")}
+
+
+def test_a_file_of_checkpoints_gives_the_one_that_is_named(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({step: {"gender": {"Metric score": int(step) / 100}} for step in ("100", "2000")}))
+    assert bias_bench.crows(path, "one", "2000")["gender", "metric_score"]["value"] == 20
+
+
+def test_a_readme_has_the_scores_that_it_prints_first(tmp_path):
+    path = tmp_path / "README.md"
+    lines = ["LM Score: 84.5", "SS Score: 56.2", "ICAT Score: 73.9", "Metric score: 50.7", "Stereotype score: 51.5"]
+    path.write_text("\n".join(["```", *lines, "```", "SS Score: 1.0"]))
+    found = {place: numbers["value"] for place, numbers in bias_bench.readme(path).items()}
+    assert found["intrasentence test gender", "ss"] == 56.2
+    assert found["gender", "metric_score"] == 50.7
+    assert found["gender stereo", "stereotype_score"] == 51.5
+    path.write_text("\n".join(lines[1:]))
+    with pytest.raises(BrokenFileError, match=r"README\.md has no LM Score"):
+        bias_bench.readme(path)
+
+
+# Statistics of sentences
+
+
+def test_properties_of_sentences_are_counted_as_the_authors_do():
+    frame = pd.DataFrame(
+        {
+            "template": ["{nominative} saw the well-known dog.", "A dog saw it, and {nominative}'s {reflexive}!"],
+            "word": ["dog", "someone"],
+        }
+    )
+    found = templates.statistics(frame, pd.Series({"dog": -0.5}))
+    assert (found["seed words"], found["median δ"], found["most δ"]) == (1, -0.5, 0.5)
+    assert (found["median pronouns"], found["most pronouns"]) == (1.5, 2)
+    assert (found["most first place"], found["most last place"]) == (5, 7)
+    # saw the well-known dog . / a dog saw it , and 's !
+    assert (found["median length"], found["most length"]) == (6.5, 8)
+
+
+def test_shares_of_words_are_read_from_the_tables_that_a_notebook_shows(tmp_path, monkeypatch):
+    shown = "       pmi__he      pmi__she  \ncount  30.000000  20.000000  \n"
+    document = {
+        "cells": [
+            {"outputs": [{"text": ["50\n"]}, {"data": {"text/plain": shown.splitlines(keepends=True)}}]},
+            {"outputs": [{"text": ["('she', 'he') pmi-defined words: 10\n"]}]},
+        ]
+    }
+    path = tmp_path / "notebook.ipynb"
+    path.write_text(json.dumps(document))
+    measured = Measured(tmp_path, tmp_path)
+    monkeypatch.setattr(type(measured), "fetcher", SimpleNamespace(get=lambda _: SimpleNamespace(paths=[path])))
+    found = {cell.row: cell.measured for cell in cells("unstereo/pile-words", measured=measured)}
+    assert found == {"he": 60, "she": 40, "both": 20}
+    path.write_text(json.dumps({"cells": []}))
+    measured = Measured(tmp_path, tmp_path)
+    (reason,) = {cell.reason.partition(" does")[0] for cell in cells("unstereo/pile-words", measured=measured)}
+    assert reason == "notebook.ipynb"
 
 
 def test_a_file_that_is_no_notebook_is_named(tmp_path):
