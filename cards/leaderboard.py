@@ -17,7 +17,7 @@ from huggingface_hub import EvalResultEntry
 from rich.console import Console
 
 from cards import results
-from cards.common.files import beside, put_all
+from cards.common.files import put_all
 from cards.common.numbers import Scale, counted, supported_places
 from cards.common.sentences import say
 from cards.common.text import CardError, grouped, refuse_secrets, template
@@ -643,7 +643,7 @@ def make(sources: Sequence[str], out: Path, space: str, declarations: Declaratio
         content = collected.page()
         # Names and notes are of others, and the page may be published.
         refuse_secrets({out.name: content})
-        put_all(out.parent, {out.name: content}, CardError, record=beside(out))
+        put_all(out.parent, {out.name: content}, CardError)
         console.print(f"Written: {out}")
         for sentence in collected.sentences:
             console.print(sentence)

@@ -1,6 +1,7 @@
 """Reads and writes rows of text as plain text, CSV, JSON lines or Parquet."""
 
 import csv
+import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,10 +28,8 @@ class FileError(PmiError):
 
 
 @contextmanager
-def replacing(path: str | Path, record: Path | None = None) -> Iterator[IO[bytes]]:
+def replacing(path: str | Path) -> Iterator[IO[bytes]]:
     """A file to write that replaces ``path`` in one step when it is complete.
-
-    With a ``record`` of what was written, as :func:`cards.common.files.replacing` keeps it, no other file is replaced.
 
     Raises
     ------
@@ -38,9 +37,7 @@ def replacing(path: str | Path, record: Path | None = None) -> Iterator[IO[bytes
         When the file cannot be written there.
     """
     try:
-        if record:
-            files.refuse_foreign(record, [Path(path)], FileError)
-        with files.replacing(Path(path), record) as file:
+        with files.replacing(Path(path)) as file:
             yield file
     except OSError as error:
         raise FileError(f"{path} cannot be written ({error.strerror or error}); give another place.") from None
@@ -94,10 +91,10 @@ def text_column(table: pa.Table, name: str, path: str | Path) -> list[str]:
     return cast(list[str], texts)
 
 
-def write_rows(table: pa.Table, path: str | Path, record: Path | None = None) -> None:
+def write_rows(table: pa.Table, path: str | Path) -> None:
     """Writes a table as Parquet, CSV or JSON lines; the ending of the file says which.
 
-    Its checksum is written to ``record``, by default FILE.sha256 in the same folder.
+    The file :data:`cards.common.files.RECORD` of its folder lists it.
 
     Raises
     ------
@@ -107,8 +104,9 @@ def write_rows(table: pa.Table, path: str | Path, record: Path | None = None) ->
     path = Path(path)
     if path.suffix not in _WRITERS:
         raise FileError(f"{path} has the ending {path.suffix!r}; give a file that ends in {WRITABLE}.")
-    with replacing(path, record or files.beside(path)) as file:
-        _WRITERS[path.suffix](table, file)
+    content = io.BytesIO()
+    _WRITERS[path.suffix](table, content)
+    files.put_all(path.parent, {path.name: content.getvalue()}, FileError)
 
 
 def _lines(path: Path) -> pa.Table:

@@ -15,7 +15,7 @@ from builders.files.manifest import file_sha256
 from builders.generation.pipeline import FilterLog
 from builders.generation.responses import ChatError, ChatResponse
 from builders.parsers import read
-from cards.common.files import RECORD, put, put_all
+from cards.common.files import put_all
 
 ROWS, DROPPED, REVIEW, MANIFEST = "rows.jsonl", "dropped.jsonl", "review.tsv", "manifest.json"
 _VERDICTS = ("accepted", "rejected", "")
@@ -181,13 +181,11 @@ def write_output(
     """
     texts = {ROWS: _json_lines(rows), DROPPED: _json_lines(log.dropped)}
     entry = {"file": ROWS, "rows": len(rows), "sha256": hashlib.sha256(texts[ROWS].encode()).hexdigest()}
-    texts[MANIFEST] = json.dumps({**manifest, "rows": entry}, indent=2, ensure_ascii=False) + "\n"
-    # An earlier version of the program kept no record of its files; its folders have a manifest.
-    earlier = [*texts, REVIEW] if (out / MANIFEST).is_file() else []
-    # The manifest is the last of the mapping, so a folder with a new manifest is complete.
-    put_all(out, {name: text.encode() for name, text in texts.items()}, ChatError, ours=earlier)
     if reviews is not None:  # a file that the user edits; what it said is in the new one
-        put(out / REVIEW, review_text(rows, reviews, review_columns).encode(), out / RECORD)
+        texts[REVIEW] = review_text(rows, reviews, review_columns)
+    # The manifest is the last of the mapping, so a folder with a new manifest is complete.
+    texts[MANIFEST] = json.dumps({**manifest, "rows": entry}, indent=2, ensure_ascii=False) + "\n"
+    put_all(out, {name: text.encode() for name, text in texts.items()}, ChatError, edited=[REVIEW])
 
 
 def _json_lines(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -23,7 +23,7 @@ from builders.generation.pipeline import FilterLog
 from builders.generation.responses import OPENAI, ChatError, ResponseCache
 from builders.generation.spending import Spending
 from cards.common.answer_key import server_name
-from cards.common.files import RECORD, refuse_foreign
+from cards.common.files import refuse_foreign
 from cards.common.packages import required
 from cards.common.progress import Progress
 from cards.common.terminal import text_table
@@ -157,7 +157,7 @@ def _make_rows(name: str, options: GenerationOptions, settings: Any, client: Rec
         reviews = output.read_reviews(options.review or options.out / output.REVIEW)
         # The review file of the output folder is written anew, so a file of a user there must not be lost.
         if options.review and options.review.resolve() != (options.out / output.REVIEW).resolve():
-            refuse_foreign(options.out / RECORD, [options.out / output.REVIEW], ChatError)
+            refuse_foreign(options.out, [output.REVIEW], ChatError)
         # Reviews come after all other filters, so that a reviewer sees only rows that pass.
         rows = output.apply_reviews(rows, reviews, log, options.only_accepted)
     if not rows:

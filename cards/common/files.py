@@ -13,16 +13,15 @@ from filelock import FileLock, Timeout
 
 #: The file by which a folder is locked; it stays in the folder.
 LOCK = ".lock"
-#: What this program wrote into a folder: SHA-256 and path of each file, as sha256sum prints them.
+#: The file by which a folder has files of ours: SHA-256 and path of each, as sha256sum prints and checks them.
 RECORD = ".sha256"
 
 
 @contextmanager
-def replacing(path: Path, record: Path | None = None) -> Iterator[BinaryIO]:
+def replacing(path: Path) -> Iterator[BinaryIO]:
     """A file to write that replaces ``path`` in one step when the block ends without an error.
 
-    Its content is on the disk before it replaces the old file. Folders are made when missing. With a ``record``, a
-    file of that name in the same folder or above it, the file is known there as written by this program.
+    Its content is on the disk before it replaces the old file. Folders are made when missing.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
@@ -33,17 +32,15 @@ def replacing(path: Path, record: Path | None = None) -> Iterator[BinaryIO]:
             file.flush()
             # Without it a power failure can leave an empty file under the new name.
             os.fsync(file.fileno())
-        if record:  # first, so that the file is known also when the process ends here
-            _note(record, {path: file_sha256(temporary)})
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
 
 
-def put(path: Path, content: bytes | Path, record: Path | None = None) -> None:
+def put(path: Path, content: bytes | Path) -> None:
     """Writes a file atomically; the content may be that of another file, which is copied in parts."""
-    with replacing(path, record) as file:
+    with replacing(path) as file:
         if isinstance(content, Path):
             with content.open("rb") as other:
                 shutil.copyfileobj(other, file)
@@ -52,98 +49,69 @@ def put(path: Path, content: bytes | Path, record: Path | None = None) -> None:
 
 
 def put_all(
-    folder: Path,
-    files: Mapping[str, bytes | Path],
-    refusal: type[Exception],
-    *,
-    record: Path | None = None,
-    ours: Collection[str] = (),
+    folder: Path, files: Mapping[str, bytes | Path], refusal: type[Exception], *, edited: Collection[str] = ()
 ) -> None:
     """Writes files into a folder in place of those that this program wrote there, and of no others.
+
+    :data:`RECORD` in the folder lists all of them.
 
     Parameters
     ----------
     files:
         Content, or a file with it, by path in the folder.
-    record:
-        Where is recorded what this program wrote; by default :data:`RECORD` in the folder.
-    ours:
-        Files that an earlier version wrote, which kept no record.
+    edited:
+        Those that users edit, which are replaced in any case.
 
     Raises
     ------
     refusal
         As :func:`refuse_foreign`, before anything is written, and when the folder cannot be written.
     """
-    record = record or folder / RECORD
+    record = folder / RECORD
     try:
-        paths = [folder / name for name in files]
-        if not record.exists():
-            # Files of an earlier version are taken into the record, after all others are known to be ours to write.
-            earlier = [folder / name for name in ours if (folder / name).is_file()]
-            refuse_foreign(record, [path for path in paths if path not in earlier], refusal)
-            if earlier:
-                _note(record, {path: file_sha256(path) for path in earlier})
-        refuse_foreign(record, paths, refusal)
+        refuse_foreign(folder, files.keys() - set(edited), refusal)
+        before = _lines(record)
+        now = []
         for name, content in files.items():
-            put(folder / name, content, record)
+            digest = file_sha256(content) if isinstance(content, Path) else hashlib.sha256(content).hexdigest()
+            now.append(f"{digest}  {name}")
+        # The process may end between two files, so both contents of each are known until all are written.
+        put(record, _text([*before, *now]))
+        for name, content in files.items():
+            put(folder / name, content)
+        others = [line for line in before if line.partition("  ")[2] not in files]
+        put(record, _text([*others, *now]))
     except OSError as error:
         raise refusal(f"{folder} cannot be written ({error.strerror or error}); choose another --out.") from None
 
 
-def beside(path: Path) -> Path:
-    """The record of one file: FILE.sha256, in the format of sha256sum."""
-    # Beside it, because the folder of a single file belongs to the user.
-    return path.with_name(f"{path.name}{RECORD}")
+def is_recorded(folder: Path, name: str) -> bool:
+    """Whether a file is as this program wrote it into the folder."""
+    path = folder / name
+    return path.is_file() and f"{file_sha256(path)}  {name}" in _lines(folder / RECORD)
 
 
-def is_recorded(path: Path, record: Path) -> bool:
-    """Whether a file is as this program wrote it."""
-    if not path.is_file():
-        return False
-    line = f"{file_sha256(path)}  {path.relative_to(record.parent).as_posix()}"
-    return line in _lines(record)
+def is_damaged(folder: Path, name: str) -> bool:
+    """Whether this program wrote a file of that name into the folder, and its content is another now."""
+    is_listed = any(line.partition("  ")[2] == name for line in _lines(folder / RECORD))
+    return is_listed and not is_recorded(folder, name)
 
 
-def refuse_foreign(record: Path, paths: Iterable[Path], refusal: type[Exception]) -> None:
-    """Refuses files that would be replaced and are not as this program wrote them, and links below the folder.
+def refuse_foreign(folder: Path, names: Iterable[str], refusal: type[Exception]) -> None:
+    """Refuses files that would be replaced and are not as this program wrote them.
 
     Raises
     ------
     refusal
         With the first such file.
     """
-    for path in paths:
-        # A link anywhere between the folder and the file would lead the write elsewhere.
-        below = [place for place in [path, *path.parents] if record.parent in place.parents]
-        links = [place for place in below if place.is_symlink()]
-        if links:
-            # The last one is the outermost, which has to go first.
-            raise refusal(f"{links[-1]} is a symbolic link; remove it, or choose another --out.")
-        if path.exists() and not is_recorded(path, record):
+    for name in sorted(names):
+        # Also a link that leads nowhere is of the user.
+        if os.path.lexists(folder / name) and not is_recorded(folder, name):
             raise refusal(
-                f"{path} was not written by this program, or was changed since, and would be replaced; move it away or "
-                "choose another --out."
+                f"{folder / name} was not written by this program, or was changed since, and would be replaced; move "
+                "it away or choose another --out."
             )
-
-
-def refuse_links(folder: Path, names: Iterable[str], refusal: type[Exception]) -> None:
-    """Refuses links in the places of a folder where this program writes, and below these places.
-
-    Raises
-    ------
-    refusal
-        With the first link, through which a file elsewhere would be written.
-    """
-    for name in names:
-        place = folder / name
-        paths = [place]
-        # What is below a link is elsewhere; the link itself is refused.
-        if place.is_dir() and not place.is_symlink():
-            paths += sorted(place.rglob("*"))
-        for path in paths:
-            if path.is_symlink():
-                raise refusal(f"{path} is a symbolic link; remove it, or choose another --out.")
 
 
 def _lines(record: Path) -> list[str]:
@@ -153,18 +121,8 @@ def _lines(record: Path) -> list[str]:
         return []
 
 
-def _note(record: Path, digests: Mapping[Path, str]) -> None:
-    """Adds files to a record. A line of the content before stays until the next time, if the file still has it."""
-    lines = _lines(record)
-    for path, digest in digests.items():
-        name = path.relative_to(record.parent).as_posix()
-        now = f"{file_sha256(path)}  {name}" if path.is_file() else ""
-        # The process may end between the record and the file; then the line of the content before is still right.
-        lines = [line for line in lines if line.partition("  ")[2] != name or line == now]
-        new = f"{digest}  {name}"
-        if new not in lines:
-            lines.append(new)
-    put(record, "".join(f"{line}\n" for line in lines).encode())
+def _text(lines: Iterable[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def file_sha256(path: Path) -> str:
@@ -182,14 +140,11 @@ def locked(folder: Path, refusal: type[Exception], *, wait: bool = False) -> Ite
     Raises
     ------
     refusal
-        When another command has locked the folder, it is a symbolic link, or it cannot be made or written.
+        When another command has locked the folder, or it cannot be made or written.
     """
     with ExitStack() as stack:
         try:
-            if folder.is_symlink():
-                raise refusal(f"{folder} is a symbolic link; give the folder itself as --out.")
             folder.mkdir(parents=True, exist_ok=True)
-            refuse_links(folder, [LOCK], refusal)
             stack.enter_context(FileLock(folder / LOCK, timeout=-1 if wait else 0))
         except Timeout:
             raise refusal(f"Another command is writing to {folder}; wait for it or choose another --out.") from None

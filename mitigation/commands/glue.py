@@ -63,7 +63,7 @@ def main(
         with files.locked(out, MitigationError):
             # The folder may have the results of several adapters, which share the runs of the model.
             name = f"glue-{adapter.resolve().name}.json" if adapter else "glue.json"
-            files.refuse_foreign(out / files.RECORD, [out / name], MitigationError)
+            files.refuse_foreign(out, [name], MitigationError)
             content, changes = measure(
                 options,
                 adapter,

@@ -34,7 +34,7 @@ PRINTED: Mapping[str, Mapping[str, str]] = _DATA["printed"]
 Place = tuple[str, str, str]
 #: The data whose SS is not held out for a method that was trained on it.
 _STEREOSET = "biaske/stereoset/test"
-METHODS = stored.Stored("a list of methods", "remove it, and it is written again", unsigned=True)
+METHODS = stored.Stored("a list of methods", "remove it, and it is written again")
 FILES = ("methods.json", "methods.csv", "methods.md", "methods.html")
 #: The order of methods by their verdict.
 _ORDER = ("nearer", "changed", "unclear", "identical", "", "further")
@@ -674,14 +674,6 @@ def _content(folder: Path) -> dict[str, Any]:
     return METHODS.read(folder / "methods.json", dict, MitigationError) or {}
 
 
-def own_files(folder: Path) -> tuple[str, ...]:
-    """The files that an earlier version wrote, if there is its ``methods.json``."""
-    if "methods" not in _content(folder):
-        return ()
-    # Earlier versions wrote no table of changes.
-    return tuple(name for name in FILES if name != "methods.csv")
-
-
 def check_files(folder: Path) -> None:
     """Refuses a folder in which the page would replace what this program did not write.
 
@@ -692,9 +684,7 @@ def check_files(folder: Path) -> None:
     MitigationError
         With the first such file.
     """
-    # Earlier versions kept no record of checksums, so their files are known by methods.json.
-    if (folder / files.RECORD).exists() or not own_files(folder):
-        files.refuse_foreign(folder / files.RECORD, [folder / name for name in FILES], MitigationError)
+    files.refuse_foreign(folder, FILES, MitigationError)
 
 
 def check_same(folder: Path, measured: Mapping[str, Any]) -> None:

@@ -307,7 +307,7 @@ def write(
         "methods.md": markdown(model, tables).encode(),
         "methods.html": page(model, tables, measured or {}).encode(),
     }
-    files.put_all(folder, contents, MitigationError, ours=comparison.own_files(folder))
+    files.put_all(folder, contents, MitigationError)
     return tables
 
 

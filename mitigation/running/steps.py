@@ -140,7 +140,7 @@ def make_and_evaluate(
     compared: Sequence[HeadlineChange] = ()
     with files.locked(work, MitigationError):
         # Under the lock, so that two commands into the same folder do not mix their steps.
-        files.put(work / MARK, b"The steps of a run of probes mitigate.\n", work / files.RECORD)
+        files.put_all(work, {MARK: b"The steps of a run of probes mitigate.\n"}, MitigationError)
         adapter = make_adapter(recipe, settings, model, data, work / "made", errors, out)
         # Scores of test rows that are in the training text are no evidence, and a reader of the card must see it.
         shared = shared_measures(settings, data.source)
@@ -268,16 +268,14 @@ def _gpu_of_process() -> str | None:
 def check_work_folder(work: Path) -> None:
     """Refuses a folder for the steps, whose parts will be replaced, that no command of this project made.
 
-    A folder of steps has :data:`MARK` with its checksum in the record; the lock proves nothing, because other programs
-    leave such a file too.
+    A folder of steps has :data:`MARK` in its record; the lock proves nothing, because other programs leave such a file.
 
     Raises
     ------
     MitigationError
-        If it has files and no mark, or a link, or if the adapter in it has files that its facts do not describe.
+        If it has files and no mark, or if the adapter in it has files that its facts do not describe.
     """
-    files.refuse_links(work.parent, [work.name], MitigationError)
-    if not files.is_recorded(work / MARK, work / files.RECORD):
+    if not files.is_recorded(work, MARK):
         # A command may have been killed before the mark, and other processes of a distributed training may be faster.
         ours = [files.LOCK, MARK, files.RECORD]
         ours += [name for name in files.strays(work, ()) if name.startswith(".rank-")]

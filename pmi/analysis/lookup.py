@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cards.common.files import beside, file_sha256, is_recorded
+from cards.common.files import RECORD, file_sha256, is_damaged
 from cards.common.stored import opened
 from pmi.analysis.table import METADATA_KEY
 from pmi.counting.counts import Counts, rule_from_json
@@ -51,12 +51,11 @@ def delta_table(source: str | Path, pairs: GenderedPair | Sequence[GenderedPair]
     counts = read_counts(path)
     if counts:
         return counts.delta(SHE_HE if pairs is None else pairs)
-    # Only what this program wrote has a record; a table of somebody else is read as it is.
-    record = beside(path)
-    if record.exists() and not is_recorded(path, record):
+    # Only what this program wrote is listed; a table of somebody else is read as it is.
+    if is_damaged(path.parent, path.name):
         raise TableError(
-            f"{path} is not as it was written ({record.name} has another checksum); make it again with pmi table, or "
-            f"remove {record.name} if you changed it yourself."
+            f"{path} is not as it was written ({RECORD} in its folder has another checksum); make it again with pmi "
+            "table, or give it another name if you changed it yourself."
         )
     return _from_rows(read_rows(path), str(path), _unknown_rule(path.name), pairs)
 

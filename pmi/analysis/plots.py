@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cards.common.draw import PALETTE, canvas, image, styled, titled
-from cards.common.files import RECORD
+from cards.common.files import put_all
 from cards.common.packages import required
 from pmi.analysis.table import Agreement, WordComparison
-from pmi.files import replacing
+from pmi.files import FileError
 from pmi.types import FloatArray, GenderedPair, PmiError
 from pmi.vocabulary import NEUTRAL_DELTA
 
@@ -75,8 +75,7 @@ def _greys() -> Colormap:
 
 
 def _saved(figure: Figure, path: Path, image_format: ImageFormat) -> Path:
-    with replacing(path, path.with_name(RECORD)) as file:
-        file.write(image(figure, image_format))
+    put_all(path.parent, {path.name: image(figure, image_format)}, FileError)
     return path
 
 

@@ -13,9 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-import cards.results
-from builders.files.manifest import file_sha256
 from cards.common.draw import glance_html, one_line
+from cards.common.files import RECORD, is_damaged
 from cards.common.options import checked, in_python
 from scoring import benchmarks, report
 from scoring.asking.estimates import as_asked, by_clusters, with_computed
@@ -325,16 +324,15 @@ class StoredTables(Mapping[str, Table]):
     Raises
     ------
     ScoringError
-        When a file is not the one that ``results.json`` describes, also when it is read later.
+        When a file is not there or not as it was written, also when it is read later.
     """
 
     def __init__(self, folder: Path, names: Iterable[str]) -> None:
         self._folder = folder
         self._names = list(names)
         # All files are checked here, so that a changed one is found when the run is opened, and not hours later.
-        described = cards.results.load(folder).examples
         for name in self._names:
-            check_examples(folder, name, described)
+            check_examples(folder, name)
 
     def __getitem__(self, name: str) -> Table:
         if name not in self._names:
@@ -373,32 +371,21 @@ def read_examples(folder: Path, benchmark: str) -> Table:
     ScoringError
         When the file cannot be read.
     """
-    # Checked again, because the file may have been changed since the run was opened.
-    path = check_examples(folder, benchmark, cards.results.load(folder).examples)
+    path = check_examples(folder, benchmark)
     try:
         return from_arrow(pq.read_table(path))
     except (OSError, pa.ArrowException) as error:
         raise ScoringError(f"{path} cannot be read ({type(error).__name__}); score that model again.") from None
 
 
-def check_examples(folder: Path, benchmark: str, described: Mapping[str, Any]) -> Path:
-    """The file of examples of a benchmark, which is the one that ``results.json`` describes.
-
-    Raises
-    ------
-    ScoringError
-        When it is another one, or cannot be read.
-    """
-    path = folder / "examples" / report.file_name(benchmark)
-    about = described.get(benchmark)
-    expected = None
-    if isinstance(about, dict):
-        expected = about.get("sha256")
-    try:
-        actual = file_sha256(path)
-    except OSError as error:
-        raise ScoringError(f"{path} cannot be read ({type(error).__name__}); score that model again.") from None
-    # A results file may have no checksum.
-    if expected and actual != expected:
-        raise ScoringError(f"{path} is not the file that results.json describes; score that model again.")
+def check_examples(folder: Path, benchmark: str) -> Path:
+    """The file of examples of a benchmark, if it is there and as it was written."""
+    name = f"examples/{report.file_name(benchmark)}"
+    path = folder / name
+    if not path.is_file():
+        raise ScoringError(f"{path} is not there; score that model again.")
+    if is_damaged(folder, name):
+        raise ScoringError(
+            f"{path} is not as it was written ({folder / RECORD} has another checksum); score that model again."
+        )
     return path

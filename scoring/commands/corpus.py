@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from cards.common.files import RECORD, put_all
+from cards.common.files import put_all
 from cards.common.numbers import interval
 from cards.common.options import ended, single
 from cards.common.stored import document
@@ -70,7 +70,7 @@ def compare_model(run: Path, table: DeltaTable, out: Path, resamples: int, seed:
         if len(values.labour):
             columns["labour"] = values.labour
         rows = pa.table({column: pa.array(cells, from_pandas=True) for column, cells in columns.items()})
-        write_rows(rows, out / f"corpus-{name}.parquet", out / RECORD)
+        write_rows(rows, out / f"corpus-{name}.parquet")
     rule = asdict(table.rule)
     rule["pairs"] = [asdict(pair) for pair in table.pairs]
     stored = []

@@ -28,7 +28,7 @@ from rich.console import Console
 
 import cards.results
 from cards.common.answer_key import key_digest
-from cards.common.files import file_sha256, put
+from cards.common.files import file_sha256, is_recorded, put
 from cards.common.memory import give_back
 from cards.common.text import CardError, slug
 from scoring.asking.result import RunResult, load
@@ -316,8 +316,7 @@ def is_finished(folder: Path, asked: str) -> bool:
         if (folder / FINISHED).read_bytes() != _marker(folder, asked):
             return False
         examples = cards.results.load(folder).examples.values()
-        # The marker has the digest of the results, and these have those of the examples.
-        return all(file_sha256(folder / of_one["file"]) == of_one["sha256"] for of_one in examples)
+        return all(is_recorded(folder, of_one["file"]) for of_one in examples)
     except (OSError, CardError, KeyError):
         return False
 

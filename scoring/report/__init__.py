@@ -5,11 +5,11 @@
     ``dtype``, ``prompt``, ``profile``, ``data`` (data set to version), ``environment``, ``speed``,
     ``headlines`` (benchmark to the fields of the `Headline`: the number that cards and reports show),
     ``estimates`` (a list of objects with the fields of `Estimate`, in the order of the report; ``method``
-    names how the interval was computed), ``examples`` (benchmark to ``file``, ``rows`` and ``sha256``) and
-    ``sha256``, the checksum of all others (`cards.common.stored.checksum`). In ``environment`` are ``response key``,
-    the parts of the key of stored responses (:mod:`cards.common.answer_key`), and ``settings``, the options that
-    numbers depend on; both are compared before results are replaced. A number that is not defined is null, and ``why``
-    of its estimate explains it; infinities are the strings ``"inf"`` and ``"-inf"``. `read` gives the `Report` back.
+    names how the interval was computed) and ``examples`` (benchmark to ``file`` and ``rows``). In ``environment`` are
+    ``response key``, the parts of the key of stored responses (:mod:`cards.common.answer_key`), and ``settings``, the
+    options that numbers depend on; both are compared before results are replaced. A number that is not defined is
+    null, and ``why`` of its estimate explains it; infinities are the strings ``"inf"`` and ``"-inf"``. `read` gives
+    the `Report` back.
 ``results.md``
     One Markdown table of the estimates.
 ``examples/BENCHMARK.parquet``
@@ -29,7 +29,6 @@ Text from data is data in all of them. Values of environment variables that look
 strings in the shape of an access token, are written as ``[redacted]`` wherever they occur.
 """
 
-import hashlib
 import json
 import math
 import os
@@ -38,7 +37,6 @@ import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -46,7 +44,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import cards.results
-from cards.common.files import RECORD, file_sha256, put_all, refuse_foreign
+from cards.common.files import put_all, refuse_foreign
 from cards.common.numbers import Scale, interval
 from cards.common.packages import PACKAGE
 from cards.common.text import CardError, cell, for_files, slug
@@ -124,37 +122,9 @@ def write(
         files["results.md"] = markdown(shown).encode()
         files["summary.md"] = summary.markdown(shown).encode()
         files.update(_pages(shown, filled, texts, beside=other_runs))
-        # The last file: a folder that has it has all others, and its checksums are those of the files above.
-        files["results.json"] = results(shown, filled, files).encode()
-        _put(folder, files)
-
-
-def _put(folder: Path, files: Mapping[str, bytes | Path]) -> None:
-    # Replaces only files that a run wrote: those of the record, or of an earlier version.
-    put_all(folder, files, ScoringError, ours=_of_earlier_version(folder))
-
-
-def _of_earlier_version(folder: Path) -> list[str]:
-    """The files of a version that kept no record: ``results.json`` and the examples whose checksum it has.
-
-    Other programs have files of these names, so a file counts by its content alone. A page and a table have no
-    checksum; they are not replaced where no record knows them.
-    """
-    if not (folder / "results.json").is_file():
-        return []
-    try:
-        run = cards.results.load(folder)
-    except CardError:
-        return []
-    files = ["results.json"]
-    for described in run.examples.values():
-        if not isinstance(described, dict):
-            continue
-        # The name alone, so that a path in the file leads nowhere else.
-        path = folder / "examples" / Path(described.get("file", "")).name
-        if path.is_file() and file_sha256(path) == described.get("sha256"):
-            files.append(f"examples/{path.name}")
-    return files
+        # The last file: a folder that has it has all others.
+        files["results.json"] = results(shown, filled).encode()
+        put_all(folder, files, ScoringError)
 
 
 def _shown(
@@ -182,7 +152,7 @@ def write_page(
 ) -> None:
     """Writes the pages of a run anew, with ``more`` sections after those of its benchmarks."""
     shown, filled, texts = _shown(report, tables, validity)
-    _put(folder, _pages(shown, filled, texts, more))
+    put_all(folder, _pages(shown, filled, texts, more), ScoringError)
 
 
 def _pages(
@@ -216,11 +186,7 @@ def check_finished(folder: Path, planned: Report, *, overwrite: bool = False, un
     for name in planned.environment:
         if name.startswith(_VERSION):
             files.append(f"examples/{file_name(name.removeprefix(_VERSION))}")
-    # A version before the record is known by its checksums; a folder with a record needs no such search.
-    earlier = []
-    if not (folder / RECORD).exists():
-        earlier = _of_earlier_version(folder)
-    refuse_foreign(folder / RECORD, [folder / name for name in files if name not in earlier], ScoringError)
+    refuse_foreign(folder, files, ScoringError)
     # With --overwrite, results of any settings are replaced.
     if overwrite or not (folder / "results.json").is_file():
         return
@@ -323,7 +289,8 @@ def write_comparison(folder: Path, compared: Comparison) -> None:
     """
     # The page is written first: a folder with compare.json has both.
     shown = cleaned(compared, for_files(os.environ))
-    _put(folder, {"compare.html": comparison_page(shown).encode(), "compare.json": comparison(shown).encode()})
+    pages = {"compare.html": comparison_page(shown).encode(), "compare.json": comparison(shown).encode()}
+    put_all(folder, pages, ScoringError)
 
 
 def file_name(benchmark: str) -> str:
@@ -335,19 +302,11 @@ def file_name(benchmark: str) -> str:
     return f"{slug(benchmark)}.parquet"
 
 
-def results(
-    report: Report, tables: Mapping[str, Table], files: Mapping[str, bytes | Path] = MappingProxyType({})
-) -> str:
-    """The text of ``results.json``; ``files`` has the examples by their path, whose checksums it records."""
-    examples: dict[str, dict[str, Any]] = {}
+def results(report: Report, tables: Mapping[str, Table]) -> str:
+    """The text of ``results.json``."""
+    examples = {}
     for name, table in tables.items():
-        file = f"examples/{file_name(name)}"
-        examples[name] = {"file": file, "rows": length(table)}
-        content = files.get(file)
-        if isinstance(content, Path):
-            examples[name]["sha256"] = file_sha256(content)
-        elif content is not None:
-            examples[name]["sha256"] = hashlib.sha256(content).hexdigest()
+        examples[name] = {"file": f"examples/{file_name(name)}", "rows": length(table)}
     return cards.results.text(replace(report, summary=summary.summary_of(report)), examples)
 
 

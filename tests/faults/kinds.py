@@ -1,4 +1,4 @@
-"""Kinds of files, and seeded ways to change a file of each.
+"""Kinds of files whose values nothing computes again, and seeded ways to change a file of each.
 
 A change of a file that the package wrote is found when the reader raises one of its errors or names a difference. It
 is harmless when the reader gives the very same content. Anything else is silent. A foreign file has no such content:
@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
@@ -27,17 +26,12 @@ import yaml
 import zstandard
 from rich.progress import Progress
 
-import cards.common.stored
-import cards.results
 import scoring
-from builders import datasets
 from builders.builder import Profile, build_datasets
-from builders.check import differences
 from builders.dataset import BuildError
-from builders.files.manifest import file_sha256, read_manifest
+from builders.files.manifest import file_sha256
 from builders.generation.responses import read_responses, request_body, response
 from builders.sources.fetch import Fetcher
-from cards.common.files import RECORD, put_all, refuse_foreign
 from cards.common.text import CardError
 from cards.formats.evaluation import FOLDER
 from cards.leaderboard import entries_of, page, task_tables
@@ -54,11 +48,9 @@ from pmi.counting.counts import Counts
 from pmi.counting.local import count
 from pmi.files import write_rows
 from pmi.types import PmiError, TableError
-from scoring import report
 from scoring.adapters import facts
 from scoring.adapters.attach import peft_config
 from scoring.adapters.facts import Adapter, AdapterError, Change, Cost
-from scoring.asking.result import read_examples
 from scoring.commands import rescore
 from scoring.inference import checkpoint
 from scoring.inference.load_options import load
@@ -68,7 +60,6 @@ from scoring.inputs import prompts, tables
 from scoring.reproduce import figures, measured, published
 from scoring.types import Option, Request, Response, ScoringError
 from scoring.uploads import DECLARATIONS
-from tests.cards.made import RUN
 from tests.support.helpers import signed
 
 PROBES = "gender-neutral-probes"
@@ -86,24 +77,6 @@ class Kind:
     read: Any
     errors: tuple[type[Exception], ...]
     foreign: bool = False
-
-
-def data_set(folder):
-    """A built data set, compared with a fresh build."""
-    arguments = [PROBES], Fetcher(folder / "cache", None, offline=True)
-    for name in ("out", "fresh"):
-        build_datasets(*arguments, folder / name, Profile.all, Progress(disable=True))
-    out, fresh = folder / "out" / PROBES, folder / "fresh" / PROBES
-
-    def read():
-        wrong, remarks = differences(out, read_manifest(out), read_manifest(fresh), fresh, datasets.get(PROBES))
-        return FOUND if wrong or remarks else "the same"
-
-    return {
-        "Parquet": Kind(tuple(sorted(out.rglob("*.parquet"))), read, (BuildError,)),
-        "manifest": Kind((out / "manifest.json",), read, (BuildError,)),
-        "card": Kind((out / "README.md",), read, (BuildError,)),
-    }
 
 
 def replies(folder):
@@ -191,20 +164,8 @@ def adapter(folder):
     return {"adapter": Kind(tuple(sorted(folder.iterdir())), read, (AdapterError,))}
 
 
-def results(folder):
-    """The results of a run, and its table of examples."""
-    table = {"id": np.array(["a", "b", "c"], dtype=object), "value": np.array([0.5, 0.25, 1.0])}
-    report.write(folder, RUN, {"neutral": table}, {})
-    files = folder / "results.json", folder / "examples" / "neutral.parquet"
-
-    def read():
-        return repr(cards.results.load(folder)), str(read_examples(folder, "neutral"))
-
-    return {"results": Kind(files, read, (CardError, ScoringError))}
-
-
 def stored(folder):
-    """A file of each kind of JSON with a checksum (:data:`cards.common.stored.KINDS`), read as the commands read it."""
+    """Files of JSON with a checksum (:class:`cards.common.stored.Stored`), read as the commands read them."""
     runs = folder / "run.json", folder / "lm-eval.json", folder / "search.json", folder / "methods.json"
     glue.RUN.write(runs[0], {"key": "k", "task": "rte", "seed": 0, "scores": {"accuracy": 62.5, "f1": math.nan}})
     results = {"hellaswag": HarnessResult({"acc": 0.25, "ppl": math.inf}, {"acc": [0.0, 0.5]}, 2)}
@@ -231,12 +192,8 @@ def stored(folder):
         lambda: repr(MEASURED.read(network, dict, ScoringError)),
         lambda: repr(figures.SWEEP.read(sweep, dict, ScoringError)),
     )
-    of_tables = glue.RUN, zero_shot.FILE, alignment.FOUND, comparison.METHODS
-    kinds = (*of_tables, published.SCORES, measured.REPLAYED, MEASURED, figures.SWEEP)
-    return {
-        kind.name: Kind((path,), read, (MitigationError, ScoringError, CardError))
-        for kind, path, read in zip(kinds, runs, readers, strict=True)
-    }
+    read = lambda: [reader() for reader in readers]  # noqa: E731
+    return {"stored numbers": Kind(runs, read, (MitigationError, ScoringError, CardError))}
 
 
 def deltas(folder):
@@ -247,8 +204,7 @@ def deltas(folder):
     for ending in ("csv", "tsv", "jsonl", "parquet"):
         path = folder / f"words.{ending}"
         write_rows(rows, path)
-        files = path, path.with_name(f"{path.name}.sha256")
-        kinds[f"table of δ, {ending}"] = Kind(files, lambda path=path: shown(delta_table(path)), (PmiError,))
+        kinds[f"table of δ, {ending}"] = Kind((path,), lambda path=path: shown(delta_table(path)), (PmiError,))
     data = folder / "gender-pmi"
     words = pa.table({"word": ["ship"], "delta": [0.5], "count": [7]})
     (data / "data" / "words").mkdir(parents=True)
@@ -274,17 +230,6 @@ def facts_of_data(folder):
         return repr((loaded.version, list(loaded.rows)))  # rows are made when they are read
 
     return {"data of a run": Kind(files, read, (ScoringError,))}
-
-
-def record(folder):
-    """What the program wrote into a folder: a file that is not known there is not replaced."""
-    put_all(folder, {"report.html": b"<p>", "results.md": b"|a|"}, CardError)
-
-    def read():
-        refuse_foreign(folder / RECORD, [folder / "report.html", folder / "results.md"], CardError)
-        return "ours"
-
-    return {"record": Kind((folder / RECORD, folder / "report.html"), read, (CardError,))}
 
 
 def foreign_model(folder):
@@ -353,17 +298,14 @@ def quietly(read):
 KINDS = {
     name: make
     for make, names in (
-        (data_set, ("Parquet", "manifest", "card")),
         (replies, ("replies",)),
         (responses, ("responses",)),
         (counts, ("counts",)),
         (checkpoint_file, ("checkpoint",)),
         (adapter, ("adapter",)),
-        (results, ("results",)),
-        (stored, tuple(cards.common.stored.KINDS)),
+        (stored, ("stored numbers",)),
         (deltas, (*(f"table of δ, {ending}" for ending in ("csv", "tsv", "jsonl", "parquet")), "gender-pmi")),
         (facts_of_data, ("data of a run",)),
-        (record, ("record",)),
         (foreign_model, [f"foreign {name}" for name in ("config.json", "generation_config.json", "tokenizer.json",
                          "tokenizer_config.json", "special_tokens_map.json", "model.safetensors")]),
         (foreign_files, [f"foreign {name}" for name in (facts.CONFIG, "rows.jsonl", "rows.txt.zst", "rows.parquet",

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from builders import datasets
 from builders.generation.session import CACHE
-from cards.common.files import LOCK, RECORD, locked, refuse_links, strays
+from cards.common.files import LOCK, locked, strays
 from cards.common.options import filled
 from cards.common.packages import required
 from cards.common.progress import stage
@@ -135,8 +135,6 @@ class EngineKind:
 
 
 MASKED_CHAT = "{!r} is a masked model, which does not chat; leave out --chat."
-#: Where a run writes besides the files of its report, by name in its folder.
-_PLACES = ("responses", "examples", CACHE, f".{CACHE}.lock", f".{CACHE}.sent", f".{CACHE}.sent.lock", LOCK, RECORD)
 REGISTRY = Registry((__name__, __path__), "ENGINE", EngineKind, "engine", ScoringError)
 
 
@@ -249,11 +247,7 @@ def refuse(options: Any, why: str, names: Collection[str] = ()) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuses a folder with files in which no run was begun; in that of a run, files of the user stay as they are.
-
-    A link where a run writes is refused, because a file elsewhere would be written.
-    """
-    refuse_links(folder, _PLACES, ScoringError)
+    """Refuses a folder with files in which no run was begun; in that of a run, files of the user stay as they are."""
     others = [name for name in strays(folder, ()) if CACHE not in name]  # a run may read recorded answers there
     if not others:
         return
