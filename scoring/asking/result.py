@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+import cards.results
 from cards.common.draw import glance_html, one_line
 from cards.common.files import RECORD, is_damaged
 from cards.common.options import checked, in_python
