@@ -28,7 +28,7 @@ def requests(profile: str, row: types.Row, _context: types.BenchmarkContext) -> 
     if row["biased"] is None:
         return
     text = f"{row['context']}\n\nQ: {row['question']}\n"
-    options = [types.Option(f" {row['answers'][place]}") for place in sorted(_people(row))]
+    options = [types.Option(f" {row['answers'][place]}") for place in sorted(people(row))]
     for unknown in row["unknowns"]:
         options.append(types.Option(f" {unknown}"))
     yield types.Request(row["id"], f"{text}A:", tuple(options))
@@ -39,7 +39,7 @@ def requests(profile: str, row: types.Row, _context: types.BenchmarkContext) -> 
             yield types.Request(f"{row['id']}/{turn}", f"{text}{_listed(row, turn)}\nAnswer:", letters)
 
 
-def _people(row: types.Row) -> tuple[int, int]:
+def people(row: types.Row) -> tuple[int, int]:
     """The numbers of the answers that name the person of the stereotype and the other one."""
     return row["biased"], 3 - row["biased"] - row["unknown"]
 
@@ -60,9 +60,9 @@ def to_record(profile: str, row: types.Row, responses: types.Responses, _context
     # The options are both people and then all forms of "it cannot be known", which are one answer.
     best = min(int(np.argmax(sums)), 2)
     # The same order as that of the options in the request.
-    places = sorted(_people(row))
+    places = sorted(people(row))
     places.append(row["unknown"])
-    record = _about(row) | _counts("", row, np.eye(3)[places[best]])
+    record = about(row) | counts("", row, np.eye(3)[places[best]])
     if profile != "clean":
         return record
     logarithms = []
@@ -71,28 +71,28 @@ def to_record(profile: str, row: types.Row, responses: types.Responses, _context
         # The letter at place n of a turn is that of answer n + turn.
         logarithms.append(np.roll(log_softmax(of_letters), turn))
     chances = softmax(np.mean(logarithms, axis=0))
-    record |= _counts(bbq.CHOICE, row, np.eye(3)[int(np.argmax(chances))])
+    record |= counts(bbq.CHOICE, row, np.eye(3)[int(np.argmax(chances))])
     if row["config"].endswith("control"):
         chances = np.full(3, np.nan)  # a control has no stereotype
-    biased, other = _people(row)
+    biased, other = people(row)
     record["p_biased"] = float(chances[biased])
     record["p_other"] = float(chances[other])
     return record
 
 
-def _about(row: types.Row) -> types.Line:
+def about(row: types.Row) -> types.Line:
     """The columns that describe a question; ``part`` is the language and whether it is of the control set."""
     part = ""
     if row["config"] != "gender":
         part = row["config"].replace("-", " ")
-    biased, other = _people(row)
+    biased, other = people(row)
     line = {"part": part, "answer_biased": row["answers"][biased], "answer_other": row["answers"][other]}
     for name in ("id", "condition", "polarity", "template", "group", "context", "question"):
         line[name] = row[name]
     return line
 
 
-def _counts(way: str, row: types.Row, shares: types.Floats) -> dict[str, float]:
+def counts(way: str, row: types.Row, shares: types.Floats) -> dict[str, float]:
     """The columns of :mod:`scoring.metrics.bbq` from the share of each answer [3]."""
     clear = shares.sum()
     return {
@@ -171,7 +171,7 @@ def _sampled_records(row: types.Row, texts: Sequence[str]) -> list[types.Line]:
             shares += letters
         elif isinstance(reading, int):
             shares[reading] += 1
-    record = _about(row) | _counts("", row, shares / len(readings))
+    record = about(row) | counts("", row, shares / len(readings))
     record |= statuses.shares(readings)
     record["text"] = "\n".join(texts)
     return [record]

@@ -53,7 +53,10 @@ def printed_after(model: str, recipe: str, fetcher: Fetcher) -> Printed:
     BuildError, BrokenFileError
         As :func:`printed`.
     """
-    source = catalogue().sources.get(f"{_PREFIX}{model.rpartition('/')[2]}/{recipe}")
+    label = model.rpartition("/")[2]
+    sources = catalogue().sources
+    # MABEL is a source of its own, by its authors.
+    source = sources.get(f"{_PREFIX}{label}/{recipe}") or sources.get(f"{recipe}/{label}")
     if source is None:
         return {}
     path = fetcher.get(source).path

@@ -18,6 +18,7 @@ from scoring.commands.published import app
 from scoring.commands.rescore import rescore
 from scoring.inputs import tables
 from scoring.responses import (
+    bbq_debiased,
     gest,
     gifi_friend,
     gifi_pronouns,
@@ -459,6 +460,27 @@ def test_scores_after_a_recipe_are_compared_with_the_model_in_pairs(data):
     ]
     assert change.difference.clusters == 30
     assert change.difference.n == 771
+
+
+@pytest.mark.mirror
+def test_answers_to_bbq_under_a_prompt_are_compared_with_the_model_in_pairs(data):
+    before, after = (
+        published.score("bbq-debiased", name, data, resamples=50)
+        for name in ("llama-8b", "llama-8b/stereotype_replacement-testing")
+    )
+    values = {(e.group, e.metric): e.value for e in before.report.estimates}
+    # The model says that it cannot be known where the text has the answer.
+    assert values["disambiguated", "accuracy"] == pytest.approx(0.074, abs=0.001)
+    assert values["ambiguous", "accuracy"] == pytest.approx(0.937, abs=0.001)
+    changes = {c.difference.key[1:]: c.difference for c in after.compare(before, resamples=50).changes}
+    assert changes["disambiguated", "accuracy"].value == pytest.approx(0.114, abs=0.001)
+    assert changes["ambiguous", "bias_score"].clusters == 50
+
+
+def test_probabilities_of_letters_that_are_none_are_refused_by_name():
+    for text in ("", "{'A': 1.0}", "{'A': 0.5, 'B': 0.6, 'C': 0.2}", "{'A': 'x', 'B': 0, 'C': 1}", "__import__('os')"):
+        with pytest.raises(published.BrokenFileError, match=r"a\.csv has .* in place of the probabilities"):
+            bbq_debiased._shares(text, "a.csv")
 
 
 @pytest.mark.mirror

@@ -292,6 +292,9 @@ def recipe_page(name: str) -> str:
     about = f"{recipe.summary}\n\nSource: {recipe.source}. Models: {', '.join(recipe.kinds)}."
     command = f"```bash\nprobes mitigate {name} MODEL --out FOLDER\n```"
     back = "[All recipes](../recipes.md), and how to use what they make"
+    # The page of published answers has rows of some recipes.
+    if f"recipes.md#{name})" in (ROOT / "docs" / "recipes-real.md").read_text(encoding="utf-8"):
+        about += " What it did to real models, by answers of others: [a table](../recipes-real.md)."
     # The page has no headings to list, so the table gets their place.
     return f"---\nhide: [toc]\n---\n# {name}\n\n{about}\n\n{command}\n\n{settings}\n\n{back}.\n"
 

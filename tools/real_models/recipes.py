@@ -1,13 +1,15 @@
 """The page ``docs/recipes-real.md``: ``python -m tools.real_models.recipes [--data output]``.
 
 What recipes did to GPT-2, Phi-2 and Llama-2-7B on the sentences about gender of StereoSet, from scores of sentences
-that others published (:mod:`scoring.responses.stereoset_test`). Each model after a recipe is compared with the model
-itself over the same sentences, in pairs; terms are the clusters. All comparisons of the page are corrected together.
+that others published (:mod:`scoring.responses.stereoset_test`), and what prompts and a fine-tuning did to Llama-8B on
+BBQ (:mod:`scoring.responses.bbq_debiased`). Each model after a recipe is compared with the model itself over the same
+examples, in pairs; terms and templates are the clusters. All comparisons of a table are corrected together.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +17,13 @@ from cards.common.files import put
 from cards.common.numbers import minus
 from cards.common.verdict import ability_verdict, verdict
 from scoring import published
-from scoring.metrics import stereoset
+from scoring.metrics import bbq, stereoset
 from scoring.statistics.stats import RESAMPLES, compare, corrected
 from scoring.types import Difference, Group, Table
 from tools.docs.pages import ROOT, table
 
 SOURCE = "stereoset-test"
+QUESTIONS = "bbq-debiased"
 PAGE = ROOT / "docs" / "recipes-real.md"
 _TEMPLATE = ROOT / "tools" / "templates" / "recipes-real.md"
 #: The recipes are trained against gender, or (dropout) against no group.
@@ -49,16 +52,20 @@ class Row:
         of_ss, of_lms = self.verdicts
         name, _, setting = self.recipe.partition("-")
         shown = f"[{name}](recipes.md#{name}) {setting.replace('-', ', ')}".strip()
-        p = f"{self.ss.p_holm:.3f}"
-        if self.ss.p_holm < 0.0005:
-            p = "< 0.001"
         change, cost = with_ends(self.ss), with_ends(self.lms)
-        return self.model, shown, f"{self.before:.1f}", change, of_ss, p, cost, of_lms
+        return self.model, shown, f"{self.before:.1f}", change, of_ss, shown_p(self.ss), cost, of_lms
 
 
-def with_ends(difference: Difference) -> str:
-    """A difference with its 95 % interval."""
-    value, low, high = difference.numbers
+def shown_p(difference: Difference) -> str:
+    """The corrected p in three decimals."""
+    if difference.p_holm < 0.0005:
+        return "< 0.001"
+    return f"{difference.p_holm:.3f}"
+
+
+def with_ends(difference: Difference, scale: float = 1) -> str:
+    """A difference with its 95 % interval; a ``scale`` of 100 gives points of a share."""
+    value, low, high = (scale * number for number in difference.numbers)
     return minus(f"{value:+.1f} [{low:+.1f}, {high:+.1f}]")
 
 
@@ -87,12 +94,41 @@ def rows_of(data: Path, resamples: int, *, offline: bool) -> list[Row]:
         value = float(stereoset.ss().value(before, every.mask[None, :].astype(float))[0])
         found.append((model, recipe, value, ss, lms))
         print(f"{name}: {with_ends(ss)}")
-    # One correction for the whole page: a reader looks at all rows.
+    # One correction for the whole table: a reader looks at all rows.
     of_ss = corrected([ss for _, _, _, ss, _ in found])
     return [Row(model, recipe, value, ss, lms) for (model, recipe, value, _, lms), ss in zip(found, of_ss, strict=True)]
 
 
-def page(rows: list[Row]) -> str:
+def questions(data: Path, resamples: int, *, offline: bool) -> list[tuple[str, ...]]:
+    """The rows of the table of BBQ: the model under each prompt and after its fine-tuning, less the model itself."""
+    base = published.models(QUESTIONS)[0]
+    before = published.score(QUESTIONS, base, data, resamples=2, offline=offline).tables["bbq"]
+    open_questions = Group("ambiguous", before["condition"] == "ambiguous")
+    answered = Group("disambiguated", before["condition"] == "disambiguated")
+    items = [(open_questions, bbq.bias_score()), (open_questions, bbq.accuracy()), (answered, bbq.accuracy())]
+    found: list[tuple[str, Sequence[Difference]]] = []
+    for name in published.models(QUESTIONS)[1:]:
+        after = published.score(QUESTIONS, name, data, resamples=2, offline=offline).tables["bbq"]
+        changes = compare(items, after, before, before["template"], benchmark="bbq", resamples=resamples)
+        found.append((name.partition("/")[2], changes))
+    biases = corrected([changes[0] for _, changes in found])
+    values = [100 * float(metric.value(before, group.mask[None, :].astype(float))[0]) for group, metric in items]
+    rows: list[tuple[str, ...]] = [("none", *(f"{value:.1f}" for value in values), "–", "–")]
+    for (name, (_, *accuracies)), bias in zip(found, biases, strict=True):
+        said = verdict(values[0] / 100, bias.numbers, bias.ideal, bias.p_holm, bias.p_direction)
+        cells = [with_ends(change, 100) for change in (bias, *accuracies)]
+        lost = {ability_verdict(change.numbers, 1) for change in accuracies}
+        # The worse of both kinds of questions.
+        ability = next(word for word in ("lost", "unclear", "kept") if word in lost)
+        # The one training is named as the recipe of ours, and all others are prompts.
+        setting = name.removeprefix("fine_tuning-")
+        recipe = "prompts" if setting == name else "fine_tuning"
+        shown = f"[{recipe}](recipes.md#{recipe}) {setting.replace('-', ', ')}"
+        rows.append((shown, *cells, f"{said}, {shown_p(bias)}", ability))
+    return rows
+
+
+def page(rows: list[Row], of_questions: list[tuple[str, ...]]) -> str:
     """The text of the page."""
     header = ("model", "recipe", "SS before", "change of SS", "verdict", "p, Holm", "change of LMS", "LMS")
     nearer = [row for row in rows if row.verdicts[0] == "nearer"]
@@ -101,8 +137,10 @@ def page(rows: list[Row]) -> str:
         f"Of {len(rows)} runs {len(nearer)} came nearer to 50 after the correction, {len(free)} of them with language "
         f"ability kept; {sum(row.verdicts[1] == 'lost' for row in rows)} lost language ability."
     )
+    heads = ("prompt or training", "lean, open", "right, open", "right, answered", "verdict, p", "right answers")
     text = _TEMPLATE.read_text(encoding="utf-8")
-    return text.replace("<!-- counts -->", counts).replace("<!-- table -->", table(header, [row.cells for row in rows]))
+    text = text.replace("<!-- counts -->", counts).replace("<!-- table -->", table(header, [row.cells for row in rows]))
+    return text.replace("<!-- questions -->", table(heads, of_questions))
 
 
 def main() -> None:
@@ -112,7 +150,8 @@ def main() -> None:
     parser.add_argument("--resamples", type=int, default=RESAMPLES)
     parser.add_argument("--offline", action="store_true")
     options = parser.parse_args()
-    put(PAGE, page(rows_of(options.data, options.resamples, offline=options.offline)).encode())
+    rows = rows_of(options.data, options.resamples, offline=options.offline)
+    put(PAGE, page(rows, questions(options.data, options.resamples, offline=options.offline)).encode())
     print(f"The page is {PAGE}.")
 
 

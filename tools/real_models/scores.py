@@ -44,7 +44,7 @@ SHOWN: Mapping[str, Collection[tuple[str, str]]] = {
     ],
 }
 #: Sources that the page leaves out: steps of training and models after a recipe are no models of their own.
-NOT_SHOWN = ("unstereo-steps", "stereoset-test")
+NOT_SHOWN = ("unstereo-steps", "stereoset-test", "bbq-debiased")
 #: Baselines of the authors of StereoSet, which are no models of their own.
 BASELINES = ("EnsembleModel", "SentimentModel")
 #: Metrics of :mod:`scoring.published` that are left out: another scale of one that is shown.
