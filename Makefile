@@ -106,11 +106,12 @@ endif
 $(SOURCES)/.ready: builders/sources/sources.toml tests/sources.toml | $(VENV)/.dev
 	$(VENV)/bin/python -m tools.fetch_sources $(SOURCES) && touch $@ || [ $$? = 2 ]
 
-# The oldest release of the datasets library that must be able to read the built data sets.
-$(OLDEST)/.ready: tests/oldest.txt
+# The lowest version of each requirement that pyproject.toml allows; the package itself is that of the checkout.
+$(OLDEST)/.ready: pyproject.toml constraints.txt tools/lowest.py
 	rm -rf $(OLDEST)
 	$(PYTHON) -m venv $(OLDEST)
-	$(OLDEST)/bin/python $(PIP) --requirement tests/oldest.txt
+	$(PYTHON) tools/lowest.py score > $(OLDEST)/lowest.txt
+	$(OLDEST)/bin/python $(PIP) --requirement $(OLDEST)/lowest.txt
 	touch $@
 
 # inspect-ai needs an older fsspec than the project is tested with.
