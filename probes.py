@@ -20,7 +20,7 @@ import click
 import typer
 from rich.console import Console
 
-from cards.common.options import NearestGroup, start
+from cards.common.options import NearestGroup, UsageError, start
 from cards.common.packages import PACKAGE, extras, install_command, installed_version, missing_sentence
 
 
@@ -59,6 +59,13 @@ SUBCOMMANDS = {
     },
 }
 
+#: What other programs call a command, with the name that it has here.
+MEANT = {
+    "benchmark": "score", "debias": "mitigate", "download": "build", "eval": "score", "evaluate": "score",
+    "help": "--help", "merge": "mitigate merge", "report": "score", "run": "score", "train": "mitigate",
+    "version": "--version",
+}  # fmt: skip
+
 #: The extra of the tests, which a user does not need.
 DEVELOPMENT = "dev"
 
@@ -86,6 +93,8 @@ class LazyGroup(NearestGroup):
         """The subcommand that the arguments name, imported."""
         if args[0] in COMMANDS:
             return args[0], imported(args[0]), args[1:]
+        if args[0] in MEANT:
+            raise UsageError(f"No command is called {args[0]!r} (did you mean {MEANT[args[0]]!r}?).", ctx)
         return super().resolve_command(ctx, args)
 
 

@@ -466,7 +466,7 @@ def load(path: Path) -> Report:
         When there is no such file, it has another schema, or a field is missing, unknown or of another type.
     """
     file = path
-    if path.suffix != ".json" and path.exists():
+    if path.is_dir() or path.suffix in (".html", ".md"):
         file = folder_of(path) / "results.json"
     other = f"{file} is not results of schema {SCHEMA}; score the model again with this version."
     try:

@@ -17,11 +17,36 @@ from cards.common.options import checked, filled, in_python, visible_console
 from cards.common.progress import stage
 from cards.common.text import split_list
 from mitigation import recipes
-from mitigation.recipe import Adapter, Change, MitigationError, Model, Recipe, TrainingData, resolve_settings
-from scoring import DATA
-from scoring.inference.engines import name_of
+from mitigation.recipe import (
+    TEXT_FORMAT,
+    WIKITEXT,
+    Adapter,
+    Change,
+    MitigationError,
+    Model,
+    Recipe,
+    TrainingData,
+    resolve_settings,
+)
+from mitigation.texts.pairs_file import read_pairs
+from scoring import DATA, benchmarks
+from scoring.asking.run import read, suited
+from scoring.inference.engines import name_of, refuse_wrong_name
 from scoring.inference.engines.loaded import check_loaded, engine_of, unchanged
-from scoring.inference.load_options import MODEL, AllowPickle, Device, Dtype, LoadOptions, Revision, TrustRemoteCode
+from scoring.inference.engines.transformers import refuse_mistyped
+from scoring.inference.load_options import (
+    BUNDLED,
+    MODEL,
+    NO_DEVICE,
+    AllowPickle,
+    Device,
+    Dtype,
+    LoadOptions,
+    Revision,
+    TrustRemoteCode,
+    is_device,
+)
+from scoring.inputs.tables import DataMissing
 from scoring.options import Benchmarks, Data, Limit, Profile, Resamples
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import ScoringError
@@ -259,6 +284,15 @@ def mitigated(
     resolved = resolve_settings(recipe, options.profile, options.config, settings)
     rows = TrainingData(options.data, options.limit)
     how = loading(model, options)
+    refuse_wrong(options, resolved, out)
+    if loaded is None:
+        refuse_wrong_name(model)
+        refuse_mistyped(model)
+        # What is on the Hub needs the network, and is looked at after all files of the settings.
+        if model in BUNDLED or Path(model).is_dir():
+            from scoring.inference import fetching  # with it comes the client of the Hub
+
+            fetching.check_model(how.small_files(), model)
     if options.dry_run:
         from mitigation.running.estimate import estimate  # with it comes torch
 
@@ -267,10 +301,10 @@ def mitigated(
         return estimated
     # All that follows has lines of its own; of what has none, this one says how long it takes.
     with stage(errors, f"Preparing {recipe.name} for {model} …", bars=True):
-        from mitigation.running import steps  # with it comes torch
-
         # Data that is not there is refused now, and not after the training.
         evaluation = planned_evaluation(recipe, options, rows, resolved, errors) if options.evaluate else None
+        from mitigation.running import steps  # with it comes torch
+
         return steps.make_and_evaluate(
             recipe,
             resolved,
@@ -284,6 +318,30 @@ def mitigated(
             loaded=loaded,
             keep_worse=options.keep_worse,
         )
+
+
+def refuse_wrong(options: Options, settings: Any, out: Path) -> None:
+    """Refuses names and files that are not there, before torch is imported.
+
+    Raises
+    ------
+    ScoringError
+        With the first one.
+    """
+    for name in split_list(options.benchmarks):
+        benchmarks.get(name)
+    for place in (out, *out.parents):
+        if place.is_file():
+            raise MitigationError(f"{place} is a file, and an adapter has its own folder; give another --out.")
+    if options.device not in (None, "auto") and not is_device(str(options.device)):
+        raise MitigationError(NO_DEVICE.format(options.device))
+    text = options.text
+    if text and text != Path(WIKITEXT) and not text.is_file():
+        raise MitigationError(f"{text} cannot be read as text (there is no such file); {TEXT_FORMAT}.")
+    pairs = getattr(settings, "pairs", "")
+    # The setting may also name pairs of the project.
+    if isinstance(pairs, str) and Path(pairs).suffix and not Path(pairs).is_file():
+        read_pairs(pairs)
 
 
 def loading(model: str, options: Options) -> LoadOptions:
@@ -307,12 +365,6 @@ def planned_evaluation(
     and the user named neither a benchmark nor a folder, the three lines are all that is measured, and a sentence on the
     console ``errors`` says so.
     """
-    from mitigation.running import outcome
-    from mitigation.running.evaluate import Evaluation, held_out_texts
-    from scoring import benchmarks
-    from scoring.asking.run import read, suited
-    from scoring.inputs.tables import DataMissing
-
     names = split_list(options.benchmarks)
     # Those that the user names, or else those of the recipe, or else all; each once.
     chosen = [benchmarks.get(name) for name in dict.fromkeys(names or recipe.benchmarks or benchmarks.names())]
@@ -323,6 +375,10 @@ def planned_evaluation(
             raise
         parts = []
         terminal.show(errors, [f"Stereotype, stated gender and perplexity are measured alone. {error}"])
+    # Only now, because torch comes with it.
+    from mitigation.running import outcome
+    from mitigation.running.evaluate import Evaluation, held_out_texts
+
     texts = held_out_texts(data, options.text)
     stated = outcome.loaded(learned_text(settings), data.limit)
 

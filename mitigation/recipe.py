@@ -28,8 +28,13 @@ if TYPE_CHECKING:
 else:
     Model = object
 
+#: The text of this name is a corpus of the Hub.
+WIKITEXT = "wikitext"
+TEXT_FORMAT = "give a UTF-8 file with one text per line"
 # Other modules of the package import these from here: what a recipe is given and gives, and its errors.
 __all__ = [
+    "TEXT_FORMAT",
+    "WIKITEXT",
     "WITHOUT_EFFECT",
     "Adapter",
     "Change",

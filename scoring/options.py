@@ -122,6 +122,8 @@ class Settings:
                 words = [part.strip()]
             names += words
         names = list(dict.fromkeys(names))
+        if names == ["all"]:
+            raise ScoringError("All benchmarks are scored where --benchmarks is left out; leave it out, or name some.")
         if benchmarks.PROMPTS in names:
             raise ScoringError("The benchmark prompts needs a file of yours; name it with --prompts.")
         if not names and self.prompts is None:

@@ -318,6 +318,14 @@ SENTENCES: Mapping[str, Sentence] = {
     "report.scale": Sentence(
         "The dot is the score, the line its 95 % interval, on one scale for all metrics.", "A report has a row."
     ),
+    "among": Sentence(
+        "Higher than {below} of {count} {kind} models whose answers others published ({years}).",
+        "At least five real models of the kind have the score; the run has no prompt, chat template or adapter.",
+    ),
+    "among.other": Sentence(
+        "They were asked otherwise (definitions or number of examples), so the place is approximate.",
+        "The profile or the number of examples of a real model is another.",
+    ),
     "report.only": Sentence(
         "Scores are of these examples only; what they do not mean is in the details of each benchmark.",
         "A report has a row.",

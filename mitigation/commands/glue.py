@@ -48,8 +48,6 @@ def main(
     """Fine-tunes MODEL on tasks of GLUE, without and with an adapter, and prints scores of the validation splits."""
     console, errors = terminal.terminal(160), Console(stderr=True)
     with ended(errors, ScoringError):
-        from mitigation.running.evaluate import changes_table
-
         chosen = {name: value for name, value in values.items() if value is not None}
         # Options that were not given keep the defaults of the settings.
         settings = GlueSettings(**chosen)
@@ -79,6 +77,8 @@ def main(
         for line in _lines(content):
             terminal.show(console, [line])
         if changes:
+            from mitigation.running.evaluate import changes_table  # with it comes torch
+
             terminal.show(
                 console, [changes_table(changes).to_string(index=False, na_rep="", float_format="{:.4g}".format)]
             )
@@ -105,14 +105,14 @@ def measure(
     MitigationError
         If there is nothing to measure, or as :mod:`mitigation.ability`.
     """
-    # Imported here, because they bring torch and transformers with them.
-    from mitigation.ability import glue, zero_shot
-    from mitigation.adapters.temporary import attached
-
     if not tasks and not harness_tasks:
         raise MitigationError("There is no task; give some of GLUE with --tasks or others with --lm-eval.")
     with built():
         data = load(tasks, limit)
+    # Imported here, because they bring torch and transformers with them.
+    from mitigation.ability import glue, zero_shot
+    from mitigation.adapters.temporary import attached
+
     # The adapted one first, because an adapter that does not fit is refused there.
     adapted = glue.Classifiers(options, adapter) if adapter else None
     base = glue.Classifiers(options)

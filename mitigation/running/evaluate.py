@@ -18,7 +18,7 @@ import pandas as pd
 import scoring
 from cards.common.files import locked
 from cards.common.progress import stage
-from mitigation.recipe import Change, Console, MitigationError, Model, Numbers, TrainingData
+from mitigation.recipe import TEXT_FORMAT, WIKITEXT, Change, Console, MitigationError, Model, Numbers, TrainingData
 from scoring import report
 from scoring.asking import answering, run, workload
 from scoring.inference.chat import Chat
@@ -34,7 +34,6 @@ from scoring.types import Estimate, Floats, Group, Metric, Option, Request, Tabl
 #: The scores of texts have this name where others have that of a benchmark.
 TEXT = "text"
 #: The name for ``--text`` of a set of texts on the Hub, and its name and config there.
-WIKITEXT = "wikitext"
 _WIKITEXT = ("Salesforce/wikitext", "wikitext-2-raw-v1")
 #: Benchmark, group and metric.
 Key = tuple[str, str, str]
@@ -221,12 +220,10 @@ def held_out_texts(data: TrainingData, file: Path | None) -> tuple[str, ...]:
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise MitigationError(
-            f"{file} cannot be read as text ({error}); give a UTF-8 file with one text per line."
-        ) from None
+        raise MitigationError(f"{file} cannot be read as text ({error}); {TEXT_FORMAT}.") from None
     texts = tuple(line for line in lines if line.strip())
     if not texts:
-        raise MitigationError(f"{file} has no text; give a UTF-8 file with one text per line.")
+        raise MitigationError(f"{file} has no text; {TEXT_FORMAT}.")
     return texts
 
 

@@ -111,6 +111,8 @@ def _of_file(file: Path) -> list[str]:
     """The models of a file of ``--models``."""
     from scoring.many.sweep import names
 
+    if not file.is_file():
+        raise ScoringError(f"There is no file {file}; give --models a text file with a model a line.")
     try:
         models = names(file.read_text(encoding="utf-8").splitlines())
     except UnicodeDecodeError:

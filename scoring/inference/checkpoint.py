@@ -24,7 +24,8 @@ from cards.common.stored import digest, parsed
 from cards.hub import PATTERNS, files_digest
 from scoring.adapters.attach import attach, check_patterns, peft_config, quiet, tensor_shapes, without_remarks
 from scoring.adapters.facts import WEIGHTS, is_own, is_whole_model
-from scoring.inference.fetching import UNUSED, fetched, first_sentence
+from scoring.inference.fetching import NO_ADAPTER, UNUSED, check_model, fetched, first_sentence
+from scoring.inference.load_options import NO_DEVICE, is_device
 from scoring.inference.tokens import Kind
 from scoring.types import ScoringError
 
@@ -132,8 +133,10 @@ def torch_device(device: str | None) -> torch.device:
         place = torch.device(name)
     except RuntimeError:
         place = None
-    if place is None or place.type not in ("cpu", "cuda", "mps", "xpu"):
-        raise ScoringError(f"No device is called {device!r}; give cpu, cuda, cuda:1 …, or auto for all there are.")
+    if place is None or not is_device(name):
+        raise ScoringError(NO_DEVICE.format(device))
+    if place.type == "mps" and not torch.backends.mps.is_available():
+        raise ScoringError("torch has no mps here, so the device cannot be mps; leave it out, or give cpu.")
     if place.type == "cuda" and (place.index or 0) >= torch.cuda.device_count():
         gpus = "no GPU"
         if has_gpu:
@@ -146,13 +149,7 @@ def config(folder: Path, model: str) -> dict[str, Any]:
     """The configuration of a model as it was saved, or of its GGUF file."""
     if folder.is_file():
         return _of_gguf(folder)
-    is_adapter = (folder / "adapter_config.json").is_file()
-    if not (folder / "config.json").is_file():
-        if is_adapter:
-            raise ScoringError(f"{model!r} is an adapter; give the model it was trained for, and this as its adapter.")
-        raise ScoringError(
-            f"{model!r} has no config.json, so transformers does not know it; give the folder of a transformers model."
-        )
+    check_model(folder, model)
     try:
         content = json.loads((folder / "config.json").read_bytes())
     except (OSError, ValueError, RecursionError) as error:
@@ -162,7 +159,7 @@ def config(folder: Path, model: str) -> dict[str, Any]:
     for key, kind_ in {"architectures": list, "auto_map": dict, "model_type": str}.items():
         if not isinstance(content.get(key, kind_()), (kind_, type(None))):
             raise damaged(f"config.json of {model!r} has {type(content[key]).__name__} as {key}")
-    if is_adapter:
+    if (folder / "adapter_config.json").is_file():
         raise ScoringError(
             f"{model!r} has an adapter_config.json beside its config.json, so transformers would load another "
             "model or apply an adapter; give a folder of the model alone, and the adapter as --adapter."
@@ -698,7 +695,7 @@ def adapted(
     if is_whole_model(folder):
         raise ScoringError(f"{adapter!r} is a whole model and no adapter; give it in place of the model.")
     if not (folder / "adapter_config.json").is_file():
-        raise ScoringError(f"{adapter!r} has no adapter_config.json; give a folder or a name of a PEFT adapter.")
+        raise ScoringError(NO_ADAPTER.format(adapter))
     names = (WEIGHTS, "adapter_model.bin")
     check_pickle([name for name in names if (folder / name).is_file()][:1], adapter, allowed=allowed)
     settings = peft_config(folder)

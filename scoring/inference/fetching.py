@@ -19,6 +19,7 @@ from scoring.types import ScoringError
 UNUSED = ("*.h5", "*.msgpack", "*.onnx", "*.gguf", "*.ot", "onnx/*", "original/*", "consolidated*", "coreml/*")
 
 
+NO_ADAPTER = "{!r} has no adapter_config.json; give a folder or a name of a PEFT adapter."
 #: The files that say whether a model may be loaded and asked; they are read before its weights are fetched.
 SMALL = (
     "config.json",
@@ -40,6 +41,24 @@ class Facts:
 
     kind: str
     has_chat_template: bool
+
+
+def check_model(folder: Path, model: str) -> None:
+    """Refuses a folder that is no model of transformers; a GGUF file is one.
+
+    Raises
+    ------
+    ScoringError
+        With what the folder is.
+    """
+    if folder.is_file() or (folder / "config.json").is_file():
+        return
+    if (folder / "adapter_config.json").is_file():
+        raise ScoringError(f"{model!r} is an adapter; give the model it was trained for, and this as its adapter.")
+    what = "has no config.json, so transformers does not know it"
+    if (folder / "results.json").is_file() or any(folder.glob("*/results.json")):
+        what = "has results of runs and no config.json"
+    raise ScoringError(f"{model!r} {what}; give the folder of a transformers model.")
 
 
 def facts(folder: Path) -> Facts:

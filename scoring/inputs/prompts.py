@@ -202,6 +202,11 @@ def get(name: str) -> Prompt:
     if name.endswith(".json"):
         return read(Path(name))
     if name not in PROMPTS:
+        if Path(name).is_file():
+            raise ScoringError(
+                f"{name} is no prompt; prompts that are scored are given with --prompts, and a prompt around the "
+                "questions is a JSON file."
+            )
         raise ScoringError(
             f"No prompt is called {name!r}{did_you_mean(name, PROMPTS)}; the names are {', '.join(PROMPTS)}, and a "
             "JSON file can be given."

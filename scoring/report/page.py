@@ -23,6 +23,7 @@ from scoring.inputs.columns import at, length
 from scoring.report import numbers
 from scoring.report.context import beside, coverage, next_steps, printed
 from scoring.report.headlines import answer_of, described, few_examples, headline_scores, model_name, ranked
+from scoring.report.real_models import among
 from scoring.types import Contrast, Estimate, Floats, Report, Table
 
 #: How many decisive examples of a benchmark the page shows, and of those of the first screen how many speak for what
@@ -247,6 +248,7 @@ def page(
         others=[described(run) for run in others],
         numbered=numbered,
         beside={h.estimate.key: beside(h.estimate, report, others) for h in headlines},
+        among={h.estimate.key: among(report, h.estimate) for h in headlines},
         bundled=report.model in BUNDLED,
         about_model=about_model(report),
         next_steps=next_steps(report),

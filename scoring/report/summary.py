@@ -12,12 +12,13 @@ from cards.common.numbers import counted, interval, minus
 from cards.common.sentences import say
 from cards.common.text import cell
 from scoring.report.headlines import HeadlineScore, answer_of, described, headline_scores, ranked
+from scoring.report.real_models import among
 from scoring.types import Report
 
 #: The columns of :func:`lines_of`, in their order.
 COLUMNS = (
     "benchmark", "group", "metric", "title", "n", "clusters", "value", "low", "high", "ideal", "verdict", "reason",
-    "language", "answered", "again",
+    "language", "answered", "place", "again",
 )  # fmt: skip
 #: How many lines ``summary.md`` has at most.
 LINES = 15
@@ -28,7 +29,8 @@ def summary_of(report: Report) -> dict[str, Any]:
 
     ``verdict`` is ``above`` or ``below`` the ideal value, ``unclear``, or empty where nothing is concluded, and
     ``reason`` says why. ``language`` says whether the model is better than chance at language, ``answered`` is the
-    probability of the answer words in percent, and ``again`` the line of Python that makes the value again.
+    probability of the answer words in percent, ``place`` says where the score lies among real models, and ``again`` is
+    the line of Python that makes the value again.
     """
     return {"sentence": answer_of(report), "headlines": lines_of(report)}
 
@@ -54,6 +56,7 @@ def _line(report: Report, row: HeadlineScore, language: str) -> dict[str, Any]:
     ideal = math.nan
     if score.ideal is not None:
         ideal = score.ideal
+    place = among(report, score)
     values = (
         score.benchmark,
         score.group,
@@ -69,6 +72,7 @@ def _line(report: Report, row: HeadlineScore, language: str) -> dict[str, Any]:
         row.why,
         language,
         answered,
+        place.sentence if place else "",
         f"result.again({score.benchmark!r}, {score.metric!r}, {score.group!r})",
     )
     return dict(zip(COLUMNS, values, strict=True))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
-import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,156 +25,8 @@ from scoring.asking.result import RunResult
 from scoring.inference.load_options import BUNDLED, LoadOptions
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import Report
-
-#: A command line after ``probes``, its exit status, and how its sentence begins.
-LINES = """
-scroe tiny-causal -> 2 No command is called 'scroe' (did you mean 'score'?)
-score -> 2 Name a model, such as tiny-causal, or give --base-url
-score tiny-causal --limit 0 -> 2 Invalid value for '--limit'
-score tiny-causal --limit -3 -> 2 Invalid value for '--limit'
-score tiny-causal --limit many -> 2 Invalid value for '--limit'
-score tiny-causal --profile papr -> 2 Invalid value for '--profile': 'papr' is not one of 'clean', 'paper' (did you
-score tiny-causal --dtype int8 -> 2 Invalid value for '--dtype': 'int8' is not one of 'auto', 'float32',
-score tiny-causal --quantize 3bit -> 2 Invalid value for '--quantize': '3bit' is not one of '4bit', '8bit' (did you
-score tiny-causal --resamples 1 -> 2 Invalid value for '--resamples'
-score tiny-causal --batch-tokens 0 -> 2 Invalid value for '--batch-tokens'
-score tiny-causal --bencmarks occugender -> 2 No such option: --bencmarks
-score tiny-causal --benchmarks ocugender -> 1 No benchmark is called 'ocugender' (did you mean 'occugender'?)
-score tiny-causal --benchmarks occugender,nutral -> 1 No benchmark is called 'nutral' (did you mean 'neutral'?)
-score tiny-causal --benchmarks stereoset --benchmarks nutral -> 1 No benchmark is called 'nutral' (did you mean 'neutral
-score stereoset -> 1 'stereoset' is a benchmark and no model; write MODEL --benchmarks stereoset.
-score stereoset tiny-causal -> 1 'stereoset' is a benchmark and no model
-score tiny-causal stereoset -> 1 'stereoset' is a benchmark and no model
-score gender-neutral-probes -> 1 'gender-neutral-probes' is a data set and no model
-score https://huggingface.co/org/name -> 1 'https://huggingface.co/org/name' is an address; give a model by its name on
-score tiny-causal http://127.0.0.1:8000/v1 -> 1 'http://127.0.0.1:8000/v1' is an address
-score 'C:\\models\\name' -> 1 There is no folder 'C:
-score tiny-causal --fail-if occugender.gapp>20 -> 1 --fail-if 'occugender.gapp>20' names no metric of occugender
-score tiny-causal --fail-if ocugender.gap>20 -> 1 --fail-if 'ocugender.gap>20' names no benchmark
-build occugender,nuetral -> 1 No data set is called 'nuetral'
-build stereoset -> 1 No data set is called 'stereoset'
-score tiny-causal --prompt debias-7 -> 1 No prompt is called 'debias-7' (did you mean 'debias-6'?)
-score tiny-causal --prompt missing.json -> 1 The prompt file missing.json cannot be read
-mitigate nowhere tiny-causal -> 2 No command is called 'nowhere'; give one of ablation, auto_debias,
-score tiny-causal --data nowhere -> 2 There is no folder nowhere
-score tiny-causal --data nowhere --benchmarks occugender -> 2 There is no folder nowhere
-score tiny-causal --data hub: -> 1 hub: names no organisation of the Hub
-score tiny-causal --system hello -> 1 Only a chat has a system text
-score tiny-causal --chat --truncate -> 1 A chat is not cut to the context window
-score tiny-causal --compare nowhere -> 1 nowhere has no results.json to compare with
-score nowhere --compare nowhere -> 1 nowhere has no results.json to compare with
-score tiny-causal --include nowhere.py -> 1 nowhere.py is not a Python file
-score tiny-causal --include . -> 1 . is not a Python file
-score tiny-causal --dry-run -> 2 There is no built data set bbq in output
-score tiny-causal --budget 3 -> 1 --budget is of answers that a chat API samples
-score tiny-causal --concurrency 3 -> 1 --concurrency is of servers; leave it out, or give their --base-url
-score --base-url http://127.0.0.1:9/v1 --samples 3 -> 1 --samples is of answers that a chat API samples
-score --base-url http://127.0.0.1:9/v1 --device cpu -> 1 --device says how a model is loaded, and a server has loade
-score --base-url http://127.0.0.1:9/v1 --dtype float32 -> 1 --dtype says how a model is loaded, and a server has loa
-score --base-url http://127.0.0.1:9/v1 --exact -> 1 --exact says how a model is loaded, and a server has loaded it a
-score --base-url http://127.0.0.1:9/v1 --concurrency 0 -> 2 Invalid value for '--concurrency'
-score --base-url http://127.0.0.1:9/v1 --timeout 0 -> 2 Invalid value for '--timeout'
-score --chat-api -> 2 A chat API needs the name of a model
-score --chat-api --model-name m --base-url http://a/v1 --base-url http://b/v1 -> 2 A chat API needs the name of a mo
-score --chat-api --model-name m --samples 0 -> 2 Invalid value for '--samples'
-score --chat-api --model-name m --temperature -1 -> 2 Invalid value for '--temperature'
-score --chat-api --model-name m --prompt temperature-0.5 -> 1 The prompt 'temperature-0.5' has decoding settings, an
-score --chat-api --model-name m --benchmarks crows_pairs -> 1 The benchmark crows_pairs needs log-probabilities, whi
-score --chat-api tiny-causal --model-name m -> 1 Both the model 'tiny-causal' and a server are given
-score tiny-causal --revision -> 2 Option '--revision' requires an argument
-compare -> 2 Missing argument 'RUN'
-compare nowhere -> 2 Missing argument 'BASE'
-compare nowhere elsewhere -> 1 nowhere cannot be read as results
-compare nowhere elsewhere --resamples 0 -> 2 Invalid value for '--resamples'
-compare . . -> 1 results.json cannot be read as results
-published nothing -> 1 No published source is called 'nothing'
-published gest --model nothing -> 1 gest has no model 'nothing'
-published gest --resamples 1 -> 2 Invalid value for '--resamples'
-rescore -> 2 Missing argument 'file'
-rescore nowhere.csv -> 2 Missing option '--benchmark'
-rescore nowhere.csv --benchmark unstereo -> 1 There is no file nowhere.csv
-rescore nowhere.csv --benchmark unsterio -> 1 No benchmark is called 'unsterio' (did you mean 'unstereo'?)
-rescore nowhere.csv --benchmark occugender -> 1 There is no file nowhere.csv
-rescore nowhere.csv --benchmark biaske -> 1 biaske is computed neither from scores nor from texts alone
-rescore nowhere.csv --benchmark unstereo --resamples 1 -> 2 Invalid value for '--resamples'
-build nothing -> 1 No data set is called 'nothing'
-build ocugender -> 1 No data set is called 'ocugender' (did you mean 'occugender'?)
-build --profile papr -> 2 Invalid value for '--profile': 'papr' is not one of 'all', 'clean', 'paper'
-build occugender --include nowhere.py -> 1 nowhere.py is not a Python file
-build --ofline -> 2 No such option: --ofline
-build occugender --mirror -> 2 Option '--mirror' requires an argument
-mitigate nothing tiny-causal --out x -> 2 No command is called 'nothing'
-mitigate fst tiny-causal --out x -> 2 No command is called 'fst' (did you mean 'fast'?)
-mitigate fast -> 2 Missing argument 'MODEL'
-mitigate fast tiny-causal -> 2 Missing option '--out'
-mitigate fast tiny-causal --out x --profile papr -> 2 Invalid value for '--profile': 'papr' is not one of 'clean', '
-mitigate fast tiny-causal --out x --limit 0 -> 2 Invalid value for '--limit'
-mitigate fast tiny-causal --out x --stepz many -> 2 No such option: --stepz
-mitigate fast tiny-causal --out x --quantize 8bit -> 2 Invalid value for '--quantize': '8bit' is not one of 'auto',
-mitigate fast tiny-causal --out x --dtype int8 -> 2 Invalid value for '--dtype': 'int8' is not one of 'auto', 'float
-mitigate fast tiny-causal --out x --config nowhere.toml -> 1 nowhere.toml cannot be read
-mitigate fast tiny-causal --out x --benchmarks ocugender -> 1 No benchmark is called 'ocugender' (did you mean 'occu
-mitigate fast tiny-causal --out x --data nowhere -> 2 There is no folder nowhere
-mitigate prompts tiny-causal --out x --prompt nothing -> 1 No prompt is called 'nothing'
-mitigate prompts tiny-causal --out x --text nowhere.txt -> 1 nowhere.txt cannot be read as text
-mitigate prompts tiny-causal --out x --resamples 0 -> 2 Invalid value for '--resamples'
-mitigate --include nowhere.py prompts tiny-causal --out x -> 1 nowhere.py is not a Python file
-mitigate methods -> 2 Missing argument '[RECIPE] MODEL
-mitigate methods tiny-causal --methods fst -> 1 No recipe is called 'fst' (did you mean 'fast'?)
-mitigate methods tiny-causal --seeds 0 -> 2 Invalid value for '--seeds'
-mitigate methods tiny-causal --config nowhere.toml -> 1 nowhere.toml cannot be read
-mitigate table fast inlp tiny-causal -> 1 fast inlp tiny-causal are more than a recipe and a model
-mitigate methods tiny-causal --glue nothing -> 1 'nothing' is no task of GLUE
-mitigate methods tiny-causal --data nowhere -> 2 There is no folder nowhere
-mitigate table -> 2 Missing argument '[RECIPE] MODEL
-mitigate table fst tiny-causal -> 1 No recipe is called 'fst' (did you mean 'fast'?)
-mitigate table fast tiny-causal --domains age -> 1 The domain is 'age'
-mitigate glue -> 2 Missing argument 'MODEL'
-mitigate glue tiny-causal -> 2 Missing option '--out'
-mitigate glue tiny-causal --out x --tasks nothing -> 1 'nothing' is no task of GLUE
-mitigate glue tiny-causal --out x --seeds 0 -> 1 The setting seeds is 0
-mitigate glue tiny-causal --out x --tasks "" -> 1 There is no task
-publish -> 2 Missing argument 'DIR'
-publish nowhere --repo org/name --dry-run -> 1 nowhere/mitigation.json cannot be read
-publish . -> 2 Missing option '--repo'
-push -> 2 Missing argument 'DIR'
-push nowhere --org me --dry-run -> 1 nowhere has no built data set
-push nowhere -> 2 Invalid value: --org is ''; name one organisation or user of the Hub
-push nowhere --org "a b" --dry-run -> 2 Invalid value: --org is 'a b'; name one
-push nowhere --org me/too --dry-run -> 2 Invalid value: --org is 'me/too'; name one
-card -> 2 Missing argument 'MODEL'
-card org/name -> 2 Missing argument 'RUN'
-card org/name nowhere -> 2 Invalid value: --org is ''; name the organisation
-card org/name nowhere --org me -> 1 nowhere cannot be read as results
-leaderboard -> 2 Missing argument 'RUN|ORG|ORG/MODEL|ORG/DATASET...'
-pmi cuont -> 2 No command is called 'cuont' (did you mean 'count'?)
-pmi count -> 2 Missing argument 'CORPUS...'
-pmi count nowhere.txt --window 0 --out x -> 2 Invalid value for '--window'
-pmi table -> 2 Missing argument 'COUNTS'
-pmi table nowhere.npz -> 1 There is no file nowhere.npz
-pmi table nowhere.npz --min-count 0 -> 2 Invalid value for '--min-count'
-pmi table nowhere.npz --format pdf -> 2 Invalid value for '--format': 'pdf' is not one of 'svg', 'png'
-pmi compare a -> 2 Missing argument 'TABLE'
-pmi compare a b -> 1 a has the ending ''
-pmi score nowhere.txt -> 2 Missing option '--table'
-pmi merge -> 2 Missing argument 'COUNTS...'
-pmi vocabulary nowhere -> 1 nowhere has the ending ''
-pmi compare-model nowhere -> 2 Missing option '--table'
-generate nothing -> 2 No command is called 'nothing'
-generate prbes -> 2 No command is called 'prbes' (did you mean 'probes'?)
-generate probes -> 2 Missing option '--model'
-generate probes --model m -> 2 Missing option '--out'
-generate probes --model m --out x --count 0 -> 2 Invalid value for '--count'
-generate probes --model m --out x --overlap 2 -> 2 Invalid value for '--overlap'
-generate probes --model m --out x --temperature nan -> 1 --temperature is nan
-generate probes --model m --out x --concurrency 0 -> 2 Invalid value for '--concurrency'
-generate probes --model m --out x --against nowhere.txt --dry-run -> 1 nowhere.txt cannot be used
-generate unstereo --model m --out x --words nowhere.txt --dry-run -> 1 The words in nowhere.txt cannot be read
-generate unstereo --out x --replay nothing -> 1 There is no recorded generation 'nothing' of unstereo
-generate unstereo --out x --model m -> 1 --words is missing
-doctor --data -> 2 Option '--data' requires an argument
-list extra -> 2 Got unexpected extra argument(s)
-"""
+from tests.project import wrong
+from tests.support.helpers import ROOT
 
 #: A call, and how its sentence begins.
 CALLS = """
@@ -302,15 +157,28 @@ def _elsewhere(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
 
 
-@pytest.mark.parametrize(("line", "said"), table(LINES))
-def test_a_wrong_command_line_ends_in_one_sentence(line, said):
-    status, start = said.split(" ", 1)
-    done = CliRunner().invoke(probes.app, shlex.split(line))
-    assert isinstance(done.exception, SystemExit), repr(done.exception)
-    assert done.exit_code == int(status), done.output
-    sentences = [text for text in done.output.splitlines() if text.lower().startswith("error: ")]
-    assert len(sentences) == 1, done.output
-    assert sentences[0] == done.output.splitlines()[-1]
+@pytest.fixture(scope="module")
+def of_lines(tmp_path_factory):
+    """What became of each line, all in one process without torch."""
+    environment = {**os.environ, "COLUMNS": "80", "HF_HUB_OFFLINE": "1", "PROBES_PROGRESS": "off"}
+    place = tmp_path_factory.mktemp("lines")
+    command = [sys.executable, "-m", "tests.project.wrong"]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**environment, "TMPDIR": str(place)}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return {one["line"]: one for one in json.loads(done.stdout.splitlines()[-1])}
+
+
+@pytest.mark.parametrize(("line", "status", "start"), [pytest.param(*row, id=row[0]) for row in wrong.table()])
+def test_a_wrong_command_line_ends_in_one_sentence_without_torch(line, status, start, of_lines):
+    found = of_lines[line]
+    assert not found["wanted"], found
+    assert not found["raised"], found
+    assert found["status"] == status, found["output"]
+    sentences = [text for text in found["output"].splitlines() if text.lower().startswith("error: ")]
+    assert len(sentences) == 1, found["output"]
+    assert sentences[0] == found["output"].splitlines()[-1]
     assert sentences[0][len("error: ") :].startswith(start)
 
 

@@ -1,5 +1,6 @@
 """The rows of a run: what is concluded, why nothing is, and in which order they stand."""
 
+import csv
 import json
 import re
 from dataclasses import replace
@@ -13,9 +14,12 @@ from scoring.asking.estimates import estimate
 from scoring.asking.result import RunResult, load
 from scoring.report.headlines import answer_of, headline_scores, ranked
 from scoring.report.page import deciding, page, rows_of_headline
+from scoring.report.real_models import TABLE, among
 from scoring.report.summary import COLUMNS, LINES, markdown
-from scoring.types import ScoringError
+from scoring.types import BY_OTHERS, ScoringError
 from tests.scoring.made_runs import made_run
+from tools.real_models.scores import read as read_scores
+from tools.real_models.scores import table_of_package
 
 JOBS = [f"job {number}" for number in range(40)]
 SHARES = np.linspace(5.0, 95.0, 40)
@@ -185,3 +189,57 @@ def test_the_table_for_a_paper_has_a_caption_and_the_citations(result):
     assert "% @" in text
     assert text.count(r" \\") == 1 + len(result.headlines())
     assert r"occugender (implicit) & labour corr. & 0.9" in text
+
+
+PLACE = ("gest", "overall", "g_s")
+
+
+def placed(value, n=7130, **changes):
+    """The place of a score of GEST, of a causal model without a prompt and chat."""
+    about = {"profile": "paper", "prompt": "plain", "environment": {"response key": {"kind": "causal"}}} | changes
+    run = made_run(**about)
+    score = replace(run.estimates[0], benchmark="gest", group="overall", metric="g_s", value=value, n=n)
+    return among(run, score)
+
+
+def test_a_score_has_a_place_among_real_models_of_its_kind():
+    values = sorted(float(row["value"]) for row in real_rows() if row["kind"] == "base")
+    assert len(values) == 18
+    between = (values[9] + values[10]) / 2
+    assert placed(between).sentence.startswith("Higher than 10 of 18 base models whose answers others published (20")
+    assert placed(between).sentence.endswith(").")
+    assert sorted(placed(between).values) == values
+    assert placed(values[0] - 1).sentence.startswith("Higher than 0 of 18")
+    masked = placed(between, environment={"response key": {"kind": "masked"}})
+    assert "of 11 masked models" in masked.sentence
+
+
+def test_another_question_is_said_or_has_no_place():
+    assert placed(1.2, n=20).sentence.endswith("so the place is approximate.")
+    assert placed(1.2, profile="clean").sentence.endswith("so the place is approximate.")
+    assert placed(1.2, prompt="debias-1") is None
+    assert placed(1.2, environment={"response key": {"kind": "causal"}, "chat template": "sha256:1"}) is None
+    assert placed(1.2, adapter="mine") is None
+    assert placed(1.2, environment={"response key": {"kind": "causal"}, "engine": BY_OTHERS}) is None
+    assert placed(float("nan")) is None
+
+
+def test_a_report_draws_the_real_models_behind_the_dot_and_says_the_place():
+    run = made_run(profile="paper", prompt="plain", environment={"response key": {"kind": "causal"}})
+    scores = []
+    for metric, value in (("g_s", 1.2), ("log_ratio", -0.1)):
+        scores.append(
+            replace(run.estimates[0], benchmark="gest", group="overall", metric=metric, value=value, ideal=1.0)
+        )
+    text = page(replace(run, estimates=tuple(scores), headlines={"gest": benchmarks.get("gest").headline}), {}, {})
+    assert len(re.findall(r'<line class="real"', text)) >= 18
+    assert "of 18 base models" in text
+
+
+def real_rows():
+    with TABLE.open(encoding="utf-8", newline="") as file:
+        return [row for row in csv.DictReader(file) if (row["benchmark"], row["group"], row["metric"]) == PLACE]
+
+
+def test_the_table_of_the_package_is_that_of_the_kept_scores():
+    assert TABLE.read_text(encoding="utf-8") == table_of_package(read_scores())

@@ -115,7 +115,7 @@ def test_a_model_is_finished_until_something_that_its_results_depend_on_changes(
     assert swept()[0] == 0
     (place,) = (tmp_path / "all").iterdir()
     report_file = place / "results.json"
-    report_file.write_text(report_file.read_text().replace('"resamples": 50', '"resamples": 51'))
+    report_file.write_text(report_file.read_text() + "\n")
     assert swept()[0] == 1
     config = folder / "generation_config.json"
     config.write_text('{"do_sample": false}')

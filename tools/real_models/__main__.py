@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 
 from cards.common.files import put, put_all
+from scoring.report.real_models import TABLE
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import ScoringError
 from tools.docs.pages import ROOT
 from tools.real_models import published
 from tools.real_models.page import default_plots, files, markdown
-from tools.real_models.scores import SCORES, collect, read, read_examples, write, write_examples
+from tools.real_models.scores import SCORES, collect, read, read_examples, table_of_package, write, write_examples
 
 PAGE = ROOT / "docs" / "MODELS.md"
 
@@ -35,6 +36,7 @@ def main() -> None:
         # What is kept has fewer digits; the pages are made from it, so that both ways give the same bytes.
         collected = read()
     read_examples(collected)
+    put(TABLE, table_of_package(collected).encode())
     put(PAGE, markdown(collected).encode())
     put(published.PAGE, published.page(collected).encode())
     for path, content in default_plots(collected).items():

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import re
@@ -309,6 +310,32 @@ def write(collected: Collected, path: Path = SCORES) -> None:
     }
     lines = json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace('],["', '],\n["')
     put(path, f"{lines}\n".encode())
+
+
+def table_of_package(collected: Collected) -> str:
+    """The table of the package: the scores that are rows of a report (:mod:`scoring.report.real_models`), as CSV."""
+    from cards.overview.families import place
+    from scoring import benchmarks, published
+    from scoring.report.real_models import FIELDS
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(FIELDS)
+    for model in sorted(collected.models.values(), key=lambda model: model.name.lower()):
+        for score in model.scores:
+            headline = benchmarks.get(score.benchmark).headline
+            if headline is None:
+                continue
+            groups = (headline.shown, *headline.styles)
+            metrics = (headline.metric, *(headline.leaning or ())[:1])
+            if score.group not in groups or score.metric not in metrics:
+                continue
+            size = place(model.name).parameters
+            size_text = f"{size:.3g}" if math.isfinite(size) else ""
+            key = (score.benchmark, score.group, score.metric, model.name, model.year, model.kind)
+            profile = published.get(score.source).profile
+            writer.writerow([*key, size_text, score.source, profile, score.value, score.low, score.high, score.n])
+    return text.getvalue()
 
 
 def write_examples(collected: Collected, path: Path = EXAMPLES) -> None:

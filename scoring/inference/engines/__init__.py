@@ -193,6 +193,11 @@ def refuse_wrong_name(model: str) -> None:
     scoring.types.ScoringError: 'stereoset' is a benchmark and no model; write MODEL --benchmarks stereoset.
     """
     with suppress(OSError):  # a text that is too long for a path
+        if Path(model).is_file() and Path(model).suffix != ".gguf":
+            raise ScoringError(
+                f"{model!r} is a file and no model; give the folder of a model or its name on the Hub. Prompts of your "
+                "own are given with --prompts, and a list of models with --models."
+            )
         if Path(model).exists():
             return
     if benchmarks.known(model):
@@ -208,6 +213,8 @@ def refuse_wrong_name(model: str) -> None:
         )
     if Path(model).suffix == ".gguf":
         raise ScoringError(f"There is no file {model!r}; give a GGUF file that is there, or a folder that has one.")
+    if "," in model:
+        raise ScoringError(f"{model!r} has a comma; write several models with spaces between them.")
     if "\\" in model:
         raise ScoringError(f"There is no folder {model!r}; give a folder that is there, or a name on the Hub.")
 
@@ -248,6 +255,9 @@ def refuse(options: Any, why: str, names: Collection[str] = ()) -> None:
 
 def check_folder(folder: Path) -> None:
     """Refuses a folder with files in which no run was begun; in that of a run, files of the user stay as they are."""
+    for place in (folder, *folder.parents):
+        if place.is_file():
+            raise ScoringError(f"{place} is a file, and a run has its own folder; give another --out.")
     others = [name for name in strays(folder, ()) if CACHE not in name]  # a run may read recorded answers there
     if not others:
         return
@@ -319,6 +329,10 @@ def score(
     named = bool(settings.benchmarks)
     questions = None
     with stage(errors, f"Reading the data for {name} …"):
+        if prompt.decoding:
+            # Only a prompt with settings can have an impossible one, and to say so imports torch.
+            with installed():
+                decoding(prompt)
         if shared:
             parts = list(shared.parts)
             questions = shared.questions
@@ -328,7 +342,6 @@ def score(
             refuse()
         # Only now, because it imports torch, which takes longest.
         with installed():
-            decoding(prompt)  # raises for an impossible setting
             from scoring.asking.dry_run import forecast
             from scoring.inference.store import Store
     lacking = [missing.name for part in parts for missing in part.lacking]

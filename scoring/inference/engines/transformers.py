@@ -14,7 +14,7 @@ from scoring.asking import run
 from scoring.asking.result import RunResult
 from scoring.inference.chat import NO_TEMPLATE
 from scoring.inference.engines import MASKED_CHAT, Call, EngineKind, NoModel, score
-from scoring.inference.load_options import BUNDLED, place_of
+from scoring.inference.load_options import BUNDLED, NO_DEVICE, is_device, place_of
 from scoring.inference.parallel import Processes, own_device
 from scoring.types import ScoringError
 
@@ -30,7 +30,7 @@ def name(call: Call) -> str:
 
 
 def refuse_mistyped(model: str) -> None:
-    """Refuses a name that is nearly that of a bundled model, before the data are read.
+    """Refuses a folder that is not there, and a name that is nearly that of a bundled model, before the data are read.
 
     >>> refuse_mistyped("gpt2")
     >>> refuse_mistyped("tiny-casual")  # doctest: +ELLIPSIS
@@ -40,8 +40,13 @@ def refuse_mistyped(model: str) -> None:
     Raises
     ------
     ScoringError
-        With the name that was probably meant.
+        With the folder, or the name that was probably meant.
     """
+    # No name on the Hub begins like a path or has two slashes.
+    is_path = model.startswith((".", "/", "~")) or model.endswith("/") or model.count("/") > 1
+    with suppress(OSError):  # a text that is too long for a path
+        if is_path and not Path(model).exists():
+            raise ScoringError(f"There is no folder {model!r}; give a folder that is there, or a name on the Hub.")
     if model in BUNDLED or "/" in model:
         return
     meant = did_you_mean(model, BUNDLED)
@@ -60,10 +65,21 @@ def refuse_by_files(call: Call) -> None:
     ScoringError
         As :func:`scoring.inference.engines.score`, and for a model that is not there.
     """
-    from scoring.inference.fetching import facts
+    from scoring.inference import fetching
 
     settings, model = call.settings, call.loading.model
-    of_files = facts(call.loading.small_files())
+    loading = call.loading
+    if loading.device not in (None, "auto") and not is_device(str(loading.device)):
+        raise ScoringError(NO_DEVICE.format(loading.device))
+    folder = loading.small_files()
+    if loading.revision and (model in BUNDLED or Path(model).exists()):
+        raise ScoringError(f"{model!r} is a folder, which has no revision {loading.revision!r}; leave out --revision.")
+    fetching.check_model(folder, model)
+    of_files = fetching.facts(folder)
+    if loading.adapter:
+        of_adapter = fetching.fetched(str(loading.adapter), loading.adapter_revision, list(fetching.SMALL))
+        if not any((of_adapter / name).is_file() for name in ("adapter_config.json", "config.json")):
+            raise ScoringError(fetching.NO_ADAPTER.format(str(loading.adapter)))
     kind = of_files.kind
     if settings.chat:
         if kind == "masked":
