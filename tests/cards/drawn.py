@@ -194,9 +194,14 @@ def of_reports(folder):
     many = {"gender_class": np.array(["female"] * 2), "text": np.array(["she sings", "she cooks"], dtype=object)}
     result = SimpleNamespace(report=used, remarks=[], validity={}, tables={"neutral": few})
     show_run(result, folder, Console(file=shown, width=400))
+    causal = {"response key": {"kind": "causal"}}
+    placed = made_run(prompt="plain", adapter="", profile="paper", environment=causal)
+    same = tuple(replace(score, n=7130) for score in placed.estimates if score.benchmark == "gest")
     texts = {
         "page": words(page(run, {}, {})),
         "empty page": words(page(empty, {}, {})),
+        "page among real models": words(page(placed, {}, {})),
+        "page of the question of real models": words(page(replace(placed, estimates=same), {}, {})),
         "page that lacks data": words(page(made_run(environment=LACKING), {}, {})),
         "page of a part": words(page(made_run(data=PART), {}, {})),
         "page of lone clusters": words(page(lone, {}, {})),
@@ -489,6 +494,8 @@ CASES = {
     "report.settings": ("page of a prompt", "page"),
     "report.beside": ("page beside another", "page"),
     "report.scale": ("page", "empty page"),
+    "among": ("page among real models", "page"),
+    "among.other": ("page among real models", "page of the question of real models"),
     "report.only": ("page", "empty page"),
     "report.names": ("page", "empty page"),
     "report.details": ("page", "empty page"),
