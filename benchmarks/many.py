@@ -271,12 +271,9 @@ def _made_runs(folder: Path, data: Path, limit: int | None) -> list[str]:
         run = folder / f"run-{number:03d}"
         # The pages of a run take long to make, and no comparison reads them.
         (run / "examples").mkdir(parents=True, exist_ok=True)
-        examples = {}
         for name, table in tables.items():
-            file = run / "examples" / file_name(name)
-            parquet(name, table, file)
-            examples[f"examples/{file.name}"] = file
-        put(run / "results.json", results(report, tables, examples).encode())
+            parquet(name, table, run / "examples" / file_name(name))
+        put(run / "results.json", results(report, tables).encode())
         runs.append(str(run))
     return runs
 

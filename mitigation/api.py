@@ -34,17 +34,16 @@ from scoring.asking.run import read, suited
 from scoring.inference.engines import name_of, refuse_wrong_name
 from scoring.inference.engines.loaded import check_loaded, engine_of, unchanged
 from scoring.inference.engines.transformers import refuse_mistyped
+from scoring.inference.fetching import NO_DEVICE, is_device
 from scoring.inference.load_options import (
     BUNDLED,
     MODEL,
-    NO_DEVICE,
     AllowPickle,
     Device,
     Dtype,
     LoadOptions,
     Revision,
     TrustRemoteCode,
-    is_device,
 )
 from scoring.inputs.tables import DataMissing
 from scoring.options import Benchmarks, Data, Limit, Profile, Resamples

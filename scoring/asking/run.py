@@ -174,7 +174,9 @@ def score(
         every = workload.splits(asker, [(part.benchmark, part.splits) for part in parts], model)
         from scoring.asking.dry_run import most_memory  # with it comes torch
 
-        say_lines(console, workload.plan(every, settings.groups, most_memory()))
+        # A recipe without built data measures its own sentences alone.
+        if every:
+            say_lines(console, workload.plan(every, settings.groups, most_memory()))
     with workload.outlook(every, console) as shown:
         outlooks.append(shown)
         # One piece after the other is asked and becomes lines of the tables, so that memory does not grow with the

@@ -24,8 +24,7 @@ from cards.common.stored import digest, parsed
 from cards.hub import PATTERNS, files_digest
 from scoring.adapters.attach import attach, check_patterns, peft_config, quiet, tensor_shapes, without_remarks
 from scoring.adapters.facts import WEIGHTS, is_own, is_whole_model
-from scoring.inference.fetching import NO_ADAPTER, UNUSED, check_model, fetched, first_sentence
-from scoring.inference.load_options import NO_DEVICE, is_device
+from scoring.inference.fetching import NO_ADAPTER, NO_DEVICE, UNUSED, check_model, fetched, first_sentence, is_device
 from scoring.inference.tokens import Kind
 from scoring.types import ScoringError
 

@@ -20,6 +20,7 @@ UNUSED = ("*.h5", "*.msgpack", "*.onnx", "*.gguf", "*.ot", "onnx/*", "original/*
 
 
 NO_ADAPTER = "{!r} has no adapter_config.json; give a folder or a name of a PEFT adapter."
+NO_DEVICE = "No device is called {!r}; give cpu, cuda, cuda:1 …, or auto for all there are."
 #: The files that say whether a model may be loaded and asked; they are read before its weights are fetched.
 SMALL = (
     "config.json",
@@ -28,6 +29,15 @@ SMALL = (
     "chat_template*",
     "additional_chat_templates/*",
 )
+
+
+def is_device(name: str) -> bool:
+    """Whether a text can name a device of torch that models run on.
+
+    >>> is_device("cuda:1"), is_device("gpu")
+    (True, False)
+    """
+    return re.fullmatch(r"(cpu|cuda|mps|xpu)(:\d+)?", name) is not None
 
 
 @dataclass(frozen=True, slots=True)

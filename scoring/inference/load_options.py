@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -53,18 +52,6 @@ Dtype = Annotated[
 Device = Annotated[str | None, Option(metavar="NAME", help="cpu, cuda, cuda:1 …, or auto for all.")]
 TrustRemoteCode = Annotated[bool, model_option("--trust-remote-code", help="Run its code (pin its --revision).")]
 AllowPickle = Annotated[bool, model_option("--allow-pickle", help="Read pickles, which can run code.")]
-
-
-NO_DEVICE = "No device is called {!r}; give cpu, cuda, cuda:1 …, or auto for all there are."
-
-
-def is_device(name: str) -> bool:
-    """Whether a text can name a device of torch that models run on.
-
-    >>> is_device("cuda:1"), is_device("gpu")
-    (True, False)
-    """
-    return re.fullmatch(r"(cpu|cuda|mps|xpu)(:\d+)?", name) is not None
 
 
 def place_of(model: str) -> str:

@@ -109,10 +109,10 @@ def fetch(place: str, folders: Iterable[Path], marker: str) -> list[Path]:
         for file in names:
             if is_run_file(file):
                 contents[file] = stored / folder.name / file
-        for place in (folder, folder / "examples"):
+        for written in (folder, folder / "examples"):
             # Files of others would be written elsewhere.
-            if place.is_symlink():
-                raise NotKept(f"{place} is a symbolic link; remove it, or choose another --out.")
+            if written.is_symlink():
+                raise NotKept(f"{written} is a symbolic link; remove it, or choose another --out.")
         with locked(folder, NotKept):
             put_all(folder, contents, NotKept)
             # The marker last, so that a folder is finished only when all is there.

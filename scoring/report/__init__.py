@@ -238,8 +238,11 @@ def _refuse_others(
         name = name.removeprefix("--").replace("_", " ")
         if _DIGEST.search(f"{before} {now}"):
             others.append(f"another {name}")
-        else:
-            plain.append(f"{name} {_in_words(before)}, now {_in_words(now)}")
+            continue
+        difference = f"{name} {_in_words(before)}, now {_in_words(now)}"
+        # A setting of answers is recorded with them and among the options.
+        if difference not in plain:
+            plain.append(difference)
     # A digest says nothing to a reader, so it is named where nothing else differs.
     differences = plain or others
     if differences:

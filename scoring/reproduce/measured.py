@@ -25,6 +25,7 @@ from builders.files.manifest import read_manifest
 from builders.sources.catalogue import catalogue
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
 from builders.text.wording import DEBIASING_PROMPTS
+from cards.common.packages import required
 from cards.common.stored import Stored
 from cards.common.text import CardError, slug
 from scoring import DATA
@@ -367,18 +368,21 @@ class Measured:
         files = sorted((self.data / dataset / "data" / config).glob(f"{split}.parquet"))
         if not files:
             raise UnreachableError(f"needs {group}, not in {self.data}: probes build {dataset} --out {self.data}")
-        frame = pd.concat([pq.read_table(file).to_pandas() for file in files])
+        frame: pd.DataFrame = pd.concat([pq.read_table(file).to_pandas() for file in files])
         if "natural" in frame:
             frame = frame[frame["natural"] != False]  # noqa: E712 - an empty cell is not judged, and kept
         return frame
 
     def _statistics(self, group: str, metric: str) -> float:
         """A statistic of the sentences of UnStereoEval (:mod:`scoring.reproduce.templates`)."""
-        return self._once("all_statistics", group)[metric]
+        value: float = self._once("all_statistics", group)[metric]
+        return value
 
     def _all_statistics(self, group: str) -> Mapping[str, float]:
         delta = self._frame("gender-pmi/words").set_index("word")["delta"]
-        return templates.statistics(self._frame(group), delta)
+        # The paper counts NLTK's tokens.
+        with required("Table 4 of UnStereoEval", "train", UnreachableError):
+            return templates.statistics(self._frame(group), delta)
 
     def _pile_words(self, _: str, metric: str) -> float:
         """The share of the words of the Pile that occur with ``he``, ``she`` or ``both``, in percent."""

@@ -226,8 +226,11 @@ def test_a_command_refuses_pairs_of_a_test_split_before_it_loads_a_model(tmp_pat
     row = next(iter(stated_gender.rows()))
     pair = {"prompt": f"{row['before']}[BLANK]{row['after']}", "object_biased": row["male"]}
     path = written(tmp_path, [pair | {"object_unbiased": row["female"]}] * 4)
+    model = tmp_path / "without-weights"
+    model.mkdir()
+    (model / "config.json").write_text('{"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}')
     with pytest.raises(MitigationError, match="in stated-gender/sentences/test"):
-        mitigate("fast", str(tmp_path / "no-model"), pairs=path, out=tmp_path / "out", evaluate=False)
+        mitigate("fast", str(model), pairs=path, out=tmp_path / "out", evaluate=False)
 
 
 def test_a_training_on_rows_of_a_test_split_says_so():

@@ -14,7 +14,8 @@ from scoring.asking import run
 from scoring.asking.result import RunResult
 from scoring.inference.chat import NO_TEMPLATE
 from scoring.inference.engines import MASKED_CHAT, Call, EngineKind, NoModel, score
-from scoring.inference.load_options import BUNDLED, NO_DEVICE, is_device, place_of
+from scoring.inference.fetching import NO_DEVICE, is_device
+from scoring.inference.load_options import BUNDLED, place_of
 from scoring.inference.parallel import Processes, own_device
 from scoring.types import ScoringError
 
