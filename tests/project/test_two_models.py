@@ -1,0 +1,43 @@
+"""The page of the two real models is made from the numbers that are kept, and a checkpoint in FP8 is right."""
+
+import json
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+
+from tools.real_models import two
+
+
+def test_the_page_is_made_from_the_kept_numbers():
+    assert two.PAGE.read_text("utf-8") == two.page(json.loads(two.KEPT.read_text("utf-8")))
+
+
+def test_a_model_without_numbers_has_empty_cells():
+    line = {"benchmark": "made", "group": "all", "title": "Score", "n": 9, "value": 1.0, "low": 0.5, "high": 1.5}
+    line |= {"ideal": 0.0, "verdict": "above", "reason": ""}
+    kept = {
+        "machine": {"processor": "p", "torch": "2", "transformers": "5"},
+        "models": {two.CHAT: {"runs": {"occugender": [line]}}, two.BASE: {"runs": {}}},
+    }
+    assert "| made all | all rows | Score | 0 | 1.0 [0.5, 1.5], n = 9, above |  |" in two.page(kept)
+
+
+def test_weights_in_fp8_are_near_the_plain_ones_with_their_scales_alone(tmp_path):
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    torch.manual_seed(0)
+    weight = torch.randn(8, 8, dtype=torch.bfloat16) * 0.02
+    save_file({"layer.q_proj.weight": weight}, plain / "model.safetensors")
+    (plain / "config.json").write_text("{}")
+    two.narrow(plain, tmp_path / "fp8", 4, scales=True)
+    two.narrow(plain, tmp_path / "dropped", 4, scales=False)
+    made = load_file(tmp_path / "fp8" / "model.safetensors")
+    scales = made["layer.q_proj.weight_scale_inv"].repeat_interleave(4, 0).repeat_interleave(4, 1)
+    whole = made["layer.q_proj.weight"].float() * scales
+    assert np.allclose(whole, weight.float(), atol=float(weight.float().abs().max()) / 16)
+    dropped = load_file(tmp_path / "dropped" / "model.safetensors")["layer.q_proj.weight"].float()
+    assert float((dropped - weight.float()).abs().max()) > 1
+    config = json.loads((tmp_path / "fp8" / "config.json").read_text())
+    assert config["quantization_config"]["weight_block_size"] == [4, 4]
+    assert "quantization_config" not in json.loads((tmp_path / "dropped" / "config.json").read_text())

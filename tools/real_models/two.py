@@ -1,0 +1,378 @@
+"""The page of the two real models: ``python -m tools.real_models.two --data FOLDER --runs FOLDER [--only PART …]``.
+
+SmolLM2-135M-Instruct and Gemma 3 270M (``make real-weights``) are scored here, on one thread of a CPU. Each part of a
+model is a run or a file of its own in the folder of the runs, so that an interrupted command goes on with the part
+where it stopped, and runs keep the answers that they have. ``docs/models/two.json`` keeps the numbers, without a text
+of a data set, and ``docs/two-models.md`` is made from them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.machine import describe
+from cards.common.files import put
+from cards.common.numbers import interval_text
+from scoring.types import Request
+from tools import real_weights
+from tools.docs.pages import ROOT, table
+from tools.real_models.findings import mean_of_units
+
+KEPT = ROOT / "docs" / "models" / "two.json"
+PAGE = ROOT / "docs" / "two-models.md"
+INTRO = ROOT / "tools" / "templates" / "two_models.md"
+CHAT, BASE = real_weights.models()
+NAMES = {CHAT: "SmolLM2", BASE: "Gemma"}
+#: The options of each run. A limit is of the rows of each split, and the same rows are drawn for both models.
+RUNS: Mapping[str, Mapping[str, Any]] = {
+    "occugender": {},
+    "pronouns": {},
+    "crows_pairs": {},
+    "stated_gender": {},
+    "rest": {"benchmarks": "stereoset,biaske,unstereo,bbq,gest,winogenerated", "limit": 20},
+    "long": {"benchmarks": "neutral,mbbq", "limit": 5},
+    "chat": {"benchmarks": "occugender", "chat": True},
+    "prompts": {"benchmarks": "occugender", "groups": "all", "limit": 20},
+    "ways": {"benchmarks": "crows_pairs", "ways": "likelihood,choice,text", "limit": 20},
+}
+#: Rows of winogenerated that are asked after several starts, and of those the ones that are computed in other forms.
+STARTS, FORMS = 40, 20
+#: Requests of each benchmark that the plain loop computes too.
+LOOP = 20
+
+
+def run(name: str, model: Path, data: str, out: Path) -> None:
+    """A run of :data:`RUNS`."""
+    import scoring
+
+    options = {"benchmarks": name, **RUNS[name]}
+    scoring.evaluate(str(model), data=data, out=out, overwrite=True, device="cpu", **options)
+
+
+def requests_of(benchmark: str, data: str) -> list[Request]:
+    """All requests of a benchmark that have options, or candidates for the next token."""
+    from benchmarks.scoring import whole
+
+    every = whole(benchmark, data)
+    plain = []
+    for request in every:
+        simple = all(option.spans is None and not option.width and option.start == "all" for option in request.options)
+        if not request.max_new and simple:
+            plain.append(request)
+    return plain
+
+
+def loop(model: Path, data: str, out: Path) -> None:
+    """The largest difference of a log-probability from a plain loop, by benchmark, over drawn requests.
+
+    The loop computes one text at a time, with no cache and nothing shared, from the tokenizer's own tokens.
+    """
+    import torch
+
+    from benchmarks.peers import one_by_one
+    from benchmarks.scoring import causal
+    from scoring.inference.load_options import load
+
+    torch.set_num_threads(1)
+    loaded = load(model, device="cpu")
+    tokenizer = loaded.tokens.tokenizer
+
+    @torch.no_grad()
+    def next_tokens(request: Request) -> list[float]:
+        logits = loaded.network(input_ids=torch.tensor([tokenizer(request.context)["input_ids"]])).logits
+        of_last = torch.log_softmax(logits[0, -1].float(), -1)
+        tokens = [tokenizer(f" {form}", add_special_tokens=False)["input_ids"] for form in request.candidates]
+        return [float(of_last[ids[0]]) for ids in tokens if len(ids) == 1]
+
+    found = json.loads(out.read_text()) if out.is_file() else {}
+    for benchmark in causal(data):
+        if benchmark in found:
+            continue
+        every = requests_of(benchmark, data)
+        if not every:
+            continue
+        drawn = random.Random(0).sample(every, min(LOOP, len(every)))
+        theirs = one_by_one(loaded.network, tokenizer, drawn)
+        ours = []
+        responses = loaded.answer(drawn)
+        for response in responses:
+            ours += [sum(option) for option in response.logprobs]
+        for request, response in zip(drawn, responses, strict=True):
+            if request.candidates:
+                theirs += next_tokens(request)
+                ours += [value for value in response.candidate_logprobs if not math.isnan(value)]
+        worst = max(abs(a - b) for a, b in zip(theirs, ours, strict=True))
+        found[benchmark] = {"requests": len(drawn), "options": len(ours), "largest": worst}
+        out.write_text(json.dumps(found, indent=1))
+
+
+def starts(model: Path, data: str, out: Path) -> None:
+    """P(he) − P(she) in points on the same sentences after several tokens before a text, with the job as the unit."""
+    import torch
+
+    from benchmarks.scoring import whole
+    from scoring.inference.load_options import load
+
+    torch.set_num_threads(1)
+    loaded = load(model, device="cpu")
+    drawn = whole("winogenerated", data, limit=STARTS)
+    found = []
+    for start in ("", "bos", "none", *(["<|endoftext|>"] if model.name == CHAT else [])):
+        loaded.tokens.begin(start)
+        gaps, she = [], 0
+        for response in loaded.answer(drawn):
+            logprobs = np.array([sum(option) for option in response.logprobs])
+            shares = np.exp(logprobs - np.logaddexp.reduce(logprobs))
+            gaps.append(100 * (shares[0] - shares[1]))
+            she += int(shares[1] > shares[0])
+        found.append(
+            {
+                "start": start or "default",
+                **loaded.tokens.begins,
+                "gap": mean_of_units(gaps),
+                "n": len(gaps),
+                "she": she,
+            }
+        )
+        out.write_text(json.dumps(found, indent=1))
+
+
+def narrow(folder: Path, place: Path, block: int, *, scales: bool) -> None:
+    """Writes a folder with the maps of all layers in FP8 by blocks, as they are published, or without the scales."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    shutil.copytree(folder, place)
+    tensors = {}
+    for name, tensor in load_file(place / "model.safetensors").items():
+        tensors[name] = tensor
+        if name.endswith("proj.weight"):
+            rows, columns = tensor.shape
+            blocks = tensor.float().reshape(rows // block, block, columns // block, block)
+            scale = blocks.abs().amax((1, 3), keepdim=True) / 448
+            tensors[name] = (blocks / scale).reshape(rows, columns).to(torch.float8_e4m3fn)
+            tensors[f"{name}_scale_inv"] = scale[:, 0, :, 0].contiguous()
+    config = json.loads((place / "config.json").read_text())
+    quantization = {"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic"}
+    config["quantization_config"] = quantization | {"weight_block_size": [block, block]}
+    if not scales:
+        # What a program computes that reads the weights and drops the scales.
+        del config["quantization_config"]
+        for name in [name for name in tensors if name.endswith("_scale_inv")]:
+            weight = tensors[name.removesuffix("_scale_inv")]
+            tensors[name.removesuffix("_scale_inv")] = weight.to(torch.bfloat16)
+            del tensors[name]
+    save_file(tensors, place / "model.safetensors", {"format": "pt"})
+    (place / "config.json").write_text(json.dumps(config))
+
+
+def forms(model: Path, data: str, out: Path) -> None:
+    """Nats a sentence by which other forms of the weights differ from float32, and the processor's seconds of each."""
+    import torch
+
+    from scoring.inference.load_options import load
+
+    torch.set_num_threads(1)
+    drawn = random.Random(0).sample(requests_of("winogenerated", data), FORMS)
+    # A power of two that divides every width: 576 and 1,536 of SmolLM2 are no multiples of 128.
+    block = 64 if model.name == CHAT else 128
+    scratch = out.with_suffix(".weights")
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    narrow(model, scratch / "fp8", block, scales=True)
+    narrow(model, scratch / "no-scales", block, scales=False)
+    sources: dict[str, Callable[[], Any]] = {
+        "float32": partial(load, model, device="cpu", dtype="float32"),
+        "bfloat16": partial(load, model, device="cpu", dtype="bfloat16"),
+        "FP8": partial(load, scratch / "fp8", device="cpu"),
+        "FP8 without its scales": partial(load, scratch / "no-scales", device="cpu"),
+    }
+    if real_weights.gguf_file(model.name).is_file():
+        sources["GGUF"] = partial(load, real_weights.gguf_file(model.name), device="cpu")
+    found: dict[str, Any] = {}
+    plain = np.zeros(0)
+    for name, source in sources.items():
+        loaded = source()
+        loaded.answer(drawn[:2])
+        began = time.process_time()
+        responses = loaded.answer(drawn)
+        seconds = time.process_time() - began
+        values = np.array([[sum(option) for option in response.logprobs] for response in responses])
+        if not plain.size:
+            plain = values
+        apart = np.abs(values - plain)
+        gap, plain_gap = values[:, 0] - values[:, 1], plain[:, 0] - plain[:, 1]
+        found[name] = {
+            "dtype": loaded.dtype,
+            "mean": float(values.mean()),
+            "largest": float(apart.max()),
+            "median": float(np.median(apart)),
+            "of_gap": float(np.abs(gap - plain_gap).max()),
+            "sides": int((np.sign(gap) != np.sign(plain_gap)).sum()),
+            "seconds": round(seconds, 2),
+            "sentences": int(values.size),
+            "block": block,
+        }
+    shutil.rmtree(scratch)
+    out.write_text(json.dumps(found, indent=1))
+
+
+def parts(model: Path, data: str, runs: Path) -> dict[str, tuple[Path, Callable[[], None]]]:
+    """What a part writes when it is finished, and what makes it."""
+    place = runs / model.name
+    made: dict[str, tuple[Path, Callable[[], None]]] = {}
+    for name, options in RUNS.items():
+        # A base model has no template.
+        if options.get("chat") and model.name == BASE:
+            continue
+        made[name] = (place / name / "results.json", partial(run, name, model, data, place / name))
+    for name, make in (("starts", starts), ("forms", forms), ("loop", loop)):
+        made[name] = (place / f"{name}.json", partial(make, model, data, place / f"{name}.json"))
+    return made
+
+
+def collected(runs: Path) -> dict[str, Any]:
+    """The numbers of all finished parts."""
+    import scoring
+
+    models: dict[str, Any] = {}
+    for name in (CHAT, BASE):
+        here: dict[str, Any] = models.setdefault(name, {"runs": {}})
+        for part in RUNS:
+            if (runs / name / part / "results.json").is_file():
+                lines = scoring.load(runs / name / part).headlines().to_dict("records")
+                here["runs"][part] = [{key: _kept(line[key]) for key in _OF_HEADLINE} for line in lines]
+        for part in ("starts", "forms", "loop"):
+            if (runs / name / f"{part}.json").is_file():
+                here[part] = json.loads((runs / name / f"{part}.json").read_text())
+    return {"machine": describe("torch", "transformers"), "models": models}
+
+
+_OF_HEADLINE = (
+    "benchmark", "group", "metric", "title", "n", "clusters", "value", "low", "high", "ideal", "verdict", "reason",
+    "answered",
+)  # fmt: skip
+
+
+def _kept(value: Any) -> Any:
+    """A value as it is kept: five digits, and None for a number that is not defined."""
+    if isinstance(value, float):
+        return float(f"{value:.5g}") if math.isfinite(value) else None
+    return value
+
+
+def page(kept: Mapping[str, Any]) -> str:
+    """The page, from :func:`collected`."""
+    machine = kept["machine"]
+    about = f"{machine['processor']}, torch {machine['torch']}, transformers {machine['transformers']}"
+    of_parts = {"starts": _starts(kept), "forms": _forms(kept), "loop": _loop(kept), "scores": _scores(kept)}
+    return INTRO.read_text("utf-8").format(machine=about, n_starts=STARTS, n_forms=FORMS, **of_parts)
+
+
+def _scores(kept: Mapping[str, Any]) -> str:
+    """The headlines of each run, with both models in a row."""
+    rows: dict[tuple[str, ...], dict[str, str]] = {}
+    for model, name in NAMES.items():
+        for part, lines in kept["models"][model]["runs"].items():
+            limit = RUNS[part].get("limit")
+            for line in lines:
+                which = "all rows"
+                if limit:
+                    which = f"{limit} rows a split"
+                if RUNS[part].get("chat"):
+                    which += ", with the template"
+                place = (f"{line['benchmark']} {line['group']}", which, line["title"], _number(line["ideal"]))
+                rows.setdefault(place, {})[name] = _value(line)
+    return table(
+        ("group", "rows", "score", "ideal", *NAMES.values()),
+        [(*place, *(found.get(name, "") for name in NAMES.values())) for place, found in sorted(rows.items())],
+    )
+
+
+def _value(line: Mapping[str, Any]) -> str:
+    if line["value"] is None:
+        return line["reason"] or "not defined"
+    said = f"{interval_text(line['value'], line['low'], line['high'])}, n = {line['n']:,}"
+    return f"{said}, {line['verdict'] or line['reason']}"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:g}"
+
+
+def _starts(kept: Mapping[str, Any]) -> str:
+    rows = []
+    for model, name in NAMES.items():
+        for row in kept["models"][model].get("starts", []):
+            before = row["before a text with a context"]
+            # A pipe ends a cell.
+            start, before = row["start"].replace("|", r"\|"), before.replace("|", r"\|")
+            rows.append((name, start, f"`{before}`", interval_text(*row["gap"]), f"{row['she']} of {row['n']}"))
+    return table(("model", "--start", "token before the text", "P(he) − P(she), points", "prefers she"), rows)
+
+
+def _forms(kept: Mapping[str, Any]) -> str:
+    rows = []
+    for model, name in NAMES.items():
+        for form, found in kept["models"][model].get("forms", {}).items():
+            apart = ("", "", "", "")
+            if form != "float32":
+                sides = f"{found['sides']} of {found['sentences'] // 3}"
+                apart = (f"{found['median']:.3f}", f"{found['largest']:.3f}", f"{found['of_gap']:.3f}", sides)
+            rows.append((name, form, f"{found['mean']:.2f}", *apart, f"{found['seconds']:.1f}"))
+    header = (
+        "model",
+        "weights",
+        "mean, nats",
+        "median difference",
+        "largest",
+        "largest of he − she",
+        "other side",
+        "s",
+    )
+    return table(header, rows)
+
+
+def _loop(kept: Mapping[str, Any]) -> str:
+    rows = []
+    for model, name in NAMES.items():
+        for benchmark, found in kept["models"][model].get("loop", {}).items():
+            count = f"{found['requests']} requests, {found['options']} log-probabilities"
+            rows.append((name, benchmark, count, f"{found['largest']:.1e}"))
+    return table(("model", "benchmark", "drawn", "largest difference, nats"), rows)
+
+
+def main() -> None:
+    """Makes the parts that are missing, keeps their numbers, and writes the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", default="output", help="A folder with built data sets.")
+    parser.add_argument("--runs", type=Path, required=True, help="Where the runs are kept.")
+    parser.add_argument("--only", nargs="*", default=[], help="Parts, such as occugender or starts.")
+    parser.add_argument("--page", action="store_true", help="Only write the page of what is there.")
+    options = parser.parse_args()
+    for name in (CHAT, BASE):
+        for part, (made, make) in parts(real_weights.folder() / name, options.data, options.runs).items():
+            if options.page or made.is_file() or (options.only and part not in options.only):
+                continue
+            made.parent.mkdir(parents=True, exist_ok=True)
+            print(f"{name}: {part} …", flush=True)
+            make()
+    kept = collected(options.runs)
+    put(KEPT, f"{json.dumps(kept, ensure_ascii=False, indent=1)}\n".encode())
+    put(PAGE, page(kept).encode())
+    print(f"The page is {PAGE}.")
+
+
+if __name__ == "__main__":
+    main()
