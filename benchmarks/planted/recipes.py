@@ -66,7 +66,7 @@ TOLD: Mapping[str, tuple[str, ...]] = {
         *("cda", "cda --loss_limit 0.05 --validate_every 5"),
         *("dropout", "dropout --loss_limit 0.05 --validate_every 5"),
     ),
-    "pairs of other stereotypes": ("fast", f"fast {BEFORE}", "fine_tuning"),
+    "pairs of other stereotypes": ("fast", f"fast {BEFORE}", "fine_tuning", "closed_form"),
     "WinoBias, validation": (
         "fast --sets winobias --split validation",
         f"fast --sets winobias --split validation {BEFORE}",
@@ -74,7 +74,7 @@ TOLD: Mapping[str, tuple[str, ...]] = {
     ),
     "pairs of the stereotype": (
         *("fast --pairs occupations", f"fast --pairs occupations {BEFORE}"),
-        "fine_tuning --pairs occupations",
+        *("fine_tuning --pairs occupations", "closed_form --pairs occupations"),
         "dpo --pairs occupations",
         *("auto_debias --pairs occupations", "cda --pairs occupations"),
         "cda --pairs occupations --loss_limit 0.05 --validate_every 5",

@@ -19,6 +19,8 @@ from scoring.types import Row
 #: The most tokens of an ordinary text that a step asks for: the head of a large vocabulary costs as much as the blocks
 #: of a small network.
 READ = 8
+#: Texts that the least-squares edit computes at once.
+AT_ONCE = 16
 PAPER, OPEN, OWN = "Chen et al. 2024", "not in the paper", "this project"
 #: Prefixes for a masked model, which cannot generate any.
 OPENINGS = tuple((Path(__file__).parents[1] / "data" / "openings.txt").read_text(encoding="utf-8").splitlines())

@@ -263,7 +263,8 @@ def count(recipe: Recipe, settings: Any, empty: Empty, bits: Literal["4bit"] | N
         parts |= special.parts
         parts |= activations(recipe, settings, empty, batch)
         most = sum(parts.values()) - parts[CHECKPOINTED]
-        parts["the result, on disk"] = weights
+        # In float32, as PEFT saves a LoRA of matrices that were computed.
+        parts["the result, on disk"] = weights if recipe.all_weights else 4 * special.trained
         return Count(parts, most, special.trained, batch)
     trained = added(recipe, empty, settings)
     if not trained:

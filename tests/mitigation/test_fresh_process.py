@@ -24,6 +24,7 @@ LANGUAGE = TRAINED | {"length": 32, "validate_every": 2, "lines": 60}
 STREAM = {"lines": 300, "held": 10}
 #: Settings by kind of model and recipe; those of the stamp are in test_stamp.py, because plain PEFT cannot load one.
 PAIRS = {"sets": "stereoset", "steps": 0, "passes": 1, "prefixes": 0, "batch": 4, "rank": 2, "held_out": 0.2}
+SOLVED = {"kept": 0, "rank": 2}
 RECIPES = {
     "tiny-causal": {
         "inlp": {"classifiers": 1, "lines": 300},
@@ -38,8 +39,10 @@ RECIPES = {
         "ablation": STREAM,
         "dpo": TRAINED | {"corpora": "stsb", "warmup": 0},
         "fine_tuning": PAIRS,
+        "closed_form": SOLVED,
     },
     "tiny-masked": {
+        "closed_form": SOLVED,
         "fine_tuning": PAIRS,
         "auto_debias": {
             "batch_size": 64,

@@ -31,7 +31,7 @@ LOADERS = {"tiny-causal": transformers.AutoModelForCausalLM, "tiny-masked": tran
 STATEMENTS = (DATA / "llm-2.txt").read_text().splitlines()[:16]
 FEW = {"steps": 2, "rank": 4, "validate_every": 2, "checkpoint_every": 2, "alpha": 16, "learning_rate": 1e-2}
 #: Recipes that write matrices of their own; the others train the same LoRA, so one kind of model is enough for each.
-OWN = ("ablation", "fast", "inlp", "leace", "sentence_debias", "steering", "tie")
+OWN = ("ablation", "closed_form", "fast", "inlp", "leace", "sentence_debias", "steering", "tie")
 CAUSAL, MASKED = ("cda", "debias_tuning", "dpo", "fine_tuning", "task_vector"), ("auto_debias", "dropout", "mabel")
 CASES = [*((name, kind) for name in OWN for kind in LOADERS)]
 CASES += [*((name, "tiny-causal") for name in CAUSAL), *((name, "tiny-masked") for name in MASKED)]
@@ -45,6 +45,8 @@ def settings(name, folder):
     if name in ("inlp", "sentence_debias", "leace", "steering", "ablation", "tie"):
         own = {"inlp": {"classifiers": 3}, "steering": {"strengths": "0.2,1,3", "held": 30}, "ablation": {"held": 8}}
         return replace(get(name).profiles["clean"], **planted_corpus(folder), **own.get(name, {})), data
+    if name == "closed_form":
+        return replace(get(name).profiles["clean"], kept=0, rank=4), data
     if name in ("cda", "dropout", "task_vector"):
         return test_language.planted_settings(folder, name, **FEW), data
     if name in ("fast", "fine_tuning"):
