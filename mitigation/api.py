@@ -31,10 +31,10 @@ from mitigation.recipe import (
 from mitigation.texts.pairs_file import read_pairs
 from scoring import DATA, benchmarks
 from scoring.asking.run import read, suited
+from scoring.inference import fetching
 from scoring.inference.engines import name_of, refuse_wrong_name
 from scoring.inference.engines.loaded import check_loaded, engine_of, unchanged
 from scoring.inference.engines.transformers import refuse_mistyped
-from scoring.inference.fetching import NO_DEVICE, is_device
 from scoring.inference.load_options import (
     BUNDLED,
     MODEL,
@@ -289,8 +289,6 @@ def mitigated(
         refuse_mistyped(model)
         # What is on the Hub needs the network, and is looked at after all files of the settings.
         if model in BUNDLED or Path(model).is_dir():
-            from scoring.inference import fetching  # with it comes the client of the Hub
-
             fetching.check_model(how.small_files(), model)
     if options.dry_run:
         from mitigation.running.estimate import estimate  # with it comes torch
@@ -332,8 +330,8 @@ def refuse_wrong(options: Options, settings: Any, out: Path) -> None:
     for place in (out, *out.parents):
         if place.is_file():
             raise MitigationError(f"{place} is a file, and an adapter has its own folder; give another --out.")
-    if options.device not in (None, "auto") and not is_device(str(options.device)):
-        raise MitigationError(NO_DEVICE.format(options.device))
+    if options.device not in (None, "auto") and not fetching.is_device(str(options.device)):
+        raise MitigationError(fetching.NO_DEVICE.format(options.device))
     text = options.text
     if text and text != Path(WIKITEXT) and not text.is_file():
         raise MitigationError(f"{text} cannot be read as text (there is no such file); {TEXT_FORMAT}.")

@@ -319,8 +319,9 @@ SENTENCES: Mapping[str, Sentence] = {
         "The dot is the score, the line its 95 % interval, on one scale for all metrics.", "A report has a row."
     ),
     "among": Sentence(
-        "Higher than {below} of {count} {kind} models whose answers others published ({years}).",
-        "At least five real models of the kind have the score; the run has no prompt, chat template or adapter.",
+        "Higher than {place} of {count} {kind} models whose answers others published ({years}).",
+        "At least five real models of the kind have the score; the run has no prompt, chat template or adapter. A "
+        "range is what the interval of the score allows.",
     ),
     "among.other": Sentence(
         "They were asked otherwise (definitions or number of examples), so the place is approximate.",

@@ -35,7 +35,7 @@ ORDINARY = 0.9
 KEPT_TOKENS = 4096
 
 
-class Word(NamedTuple):
+class Place(NamedTuple):
     """A place where a network predicts a word: the tokens, the position that is read, and the tokens of two words."""
 
     ids: tuple[int, ...]
@@ -52,36 +52,36 @@ class Tokens(NamedTuple):
     inputs: torch.Tensor
 
 
-def word_of(first: Sequence[Query], second: Sequence[Query]) -> Word | None:
+def place_of(first: Sequence[Query], second: Sequence[Query]) -> Place | None:
     """The place where two queries differ; None where their words are not one token each."""
     if len(first) != 1 or len(second) != 1 or len(first[0].at) != 1 or len(second[0].at) != 1:
         return None
     query = first[0]
-    return Word(query.ids, query.at[0], query.want[0], second[0].want[0])
+    return Place(query.ids, query.at[0], query.want[0], second[0].want[0])
 
 
-def values(model: Model, words: Sequence[Word]) -> Floats:
-    """The lean and the logarithm of the probability of both words at each place [words, 2], in nats."""
-    found = np.empty((len(words), 2))
-    for numbers in _of_equal_length(words):
+def values(model: Model, places: Sequence[Place]) -> Floats:
+    """The lean and the logarithm of the probability of both words at each place [places, 2], in nats."""
+    results = np.empty((len(places), 2))
+    for numbers in _of_equal_length(places):
         with torch.no_grad():
-            found[numbers] = _values(model, [words[number] for number in numbers]).double().cpu().numpy()
-    return found
+            results[numbers] = _values(model, [places[number] for number in numbers]).double().cpu().numpy()
+    return results
 
 
 def derivatives(
-    model: Model, words: Sequence[Word], maps: Sequence[str], together: int = 0
+    model: Model, places: Sequence[Place], maps: Sequence[str], together: int = 0
 ) -> tuple[Floats, dict[str, Tokens]]:
     """The value of each lean, then of the first ``together`` probabilities of both words, and by map their tokens.
 
-    Values [words + together] are numbered from 0 in this order, and the tokens of a map name their value by its number.
+    Values [places + together] have numbers from 0 in this order; the tokens of a map name their value by its number.
     """
-    found = np.empty((len(words), 2))
+    results = np.empty((len(places), 2))
     parts: dict[str, list[Tokens]] = {name: [] for name in maps}
-    for numbers in _of_equal_length(words):
-        batch = [words[number] for number in numbers]
+    for numbers in _of_equal_length(places):
+        batch = [places[number] for number in numbers]
         rows = torch.tensor(numbers)
-        with _seen(model, maps) as seen, torch.enable_grad():
+        with _watched(model, maps) as seen, torch.enable_grad():
             both = _values(model, batch)
             outputs = [output for _, output in seen.values()]
             # Words of no group have no second value.
@@ -89,15 +89,15 @@ def derivatives(
             for kind in kinds:
                 gradients = torch.autograd.grad(both[:, kind].sum(), outputs, retain_graph=kind != kinds[-1])
                 counted = rows < together if kind else rows >= 0
-                owners = rows + kind * len(words)
+                owners = rows + kind * len(places)
                 for (name, (inputs, _)), gradient in zip(seen.items(), gradients, strict=True):
                     gradient = gradient.reshape(*inputs.shape[:2], -1)
                     parts[name].append(_largest(owners[counted], gradient[counted], inputs[counted]))
-        found[numbers] = both.detach().double().cpu().numpy()
+        results[numbers] = both.detach().double().cpu().numpy()
     joined = {}
     for name, of_map in parts.items():
         joined[name] = Tokens(*(torch.cat(column) for column in zip(*of_map, strict=True)))
-    return np.concatenate([found[:, 0], found[:together, 1]]), joined
+    return np.concatenate([results[:, 0], results[:together, 1]]), joined
 
 
 def inputs_of_text(model: Model, texts: Sequence[Sequence[int]], maps: Sequence[str]) -> dict[str, torch.Tensor]:
@@ -105,7 +105,7 @@ def inputs_of_text(model: Model, texts: Sequence[Sequence[int]], maps: Sequence[
     parts: dict[str, list[torch.Tensor]] = {name: [] for name in maps}
     count = 0
     for ids in texts:
-        with _seen(model, maps) as seen, torch.no_grad():
+        with _watched(model, maps) as seen, torch.no_grad():
             model.network(input_ids=torch.tensor([ids], device=model.device))
         for name, (inputs, _) in seen.items():
             parts[name].append(inputs[0].float().cpu())
@@ -156,6 +156,7 @@ class Edit:
     def change(self, name: str, coefficients: Floats) -> torch.Tensor:
         """ΔW of a map [outputs, inputs]."""
         owners, gradients, inputs = self.tokens[name]
+        # M is computed again: those of all maps at once would not fit the memory beside a large network.
         weights = torch.from_numpy(coefficients).float()[owners]
         product = (gradients.float() * weights[:, None]).T @ inputs.float()
         change: torch.Tensor = torch.linalg.solve(_metric(self.ordinary[name]), product.T).T
@@ -181,20 +182,20 @@ def _metric(inputs: torch.Tensor) -> torch.Tensor:
     return covariance
 
 
-def _of_equal_length(words: Sequence[Word]) -> Iterator[list[int]]:
-    """Numbers of words whose texts have the same number of tokens, so that no batch is padded."""
+def _of_equal_length(places: Sequence[Place]) -> Iterator[list[int]]:
+    """Numbers of places whose texts have the same number of tokens, so that no batch is padded."""
     by_length: dict[int, list[int]] = {}
-    for number, word in enumerate(words):
-        by_length.setdefault(len(word.ids), []).append(number)
+    for number, place in enumerate(places):
+        by_length.setdefault(len(place.ids), []).append(number)
     for numbers in by_length.values():
         for start in range(0, len(numbers), AT_ONCE):
             yield numbers[start : start + AT_ONCE]
 
 
-def _values(model: Model, words: Sequence[Word]) -> torch.Tensor:
-    """The two values of each word [words, 2], whose texts have the same length."""
-    ids = torch.tensor([word.ids for word in words], device=model.device)
-    rows, at = torch.arange(len(words), device=model.device), torch.tensor([word.at for word in words])
+def _values(model: Model, places: Sequence[Place]) -> torch.Tensor:
+    """The two values of each place [places, 2], whose texts have the same length."""
+    ids = torch.tensor([place.ids for place in places], device=model.device)
+    rows, at = torch.arange(len(places), device=model.device), torch.tensor([place.at for place in places])
     head = model.network.get_output_embeddings()
 
     # The head computes only the position that is read.
@@ -204,18 +205,18 @@ def _values(model: Model, words: Sequence[Word]) -> torch.Tensor:
     with ExitStack() as hooks:
         if head is not None:
             hooks.callback(head.register_forward_pre_hook(read_only).remove)
-            at_head = torch.zeros(len(words), dtype=torch.long)
+            at_head = torch.zeros(len(places), dtype=torch.long)
         else:
             at_head = at
         logits = model.network(input_ids=ids).logits[rows, at_head.to(model.device)]
     logs = logits.float().log_softmax(-1)
-    first = logs[rows, torch.tensor([word.first for word in words], device=model.device)]
-    second = logs[rows, torch.tensor([word.second for word in words], device=model.device)]
+    first = logs[rows, torch.tensor([place.first for place in places], device=model.device)]
+    second = logs[rows, torch.tensor([place.second for place in places], device=model.device)]
     return torch.stack([first - second, torch.logaddexp(first, second)], 1)
 
 
 @contextmanager
-def _seen(model: Model, maps: Sequence[str]) -> Iterator[dict[str, tuple[torch.Tensor, torch.Tensor]]]:
+def _watched(model: Model, maps: Sequence[str]) -> Iterator[dict[str, tuple[torch.Tensor, torch.Tensor]]]:
     """By map, what enters and what leaves it [rows, tokens, numbers], in a pass inside the block.
 
     No weight gets a gradient, and what leaves the first map begins the graph.

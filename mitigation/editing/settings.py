@@ -145,21 +145,40 @@ class EditingSchedule(Settings):
 
 @dataclass(frozen=True)
 @defaults(OWN, lines=2000)
-class PairSettings(CorpusSettings, EditingSchedule):
-    """Which pairs are trained, how long, and what must not change."""
+class TextSettings(CorpusSettings):
+    """Which pairs are edited, and which ordinary text is kept."""
 
     corpus: str = setting(
         "",
-        "Ordinary text for L_t: files, folders, globs or addresses, with commas; without it 100 sentences of this "
-        "project, which name no person.",
+        "Ordinary text: files, folders, globs or addresses, with commas; without it 100 sentences of this project, "
+        "which name no person.",
         OWN,
     )
     pairs: str = setting(
         "",
-        "A JSON file of pairs of your own in place of --sets: two lists, first and second, of four texts or more with "
-        "a choice such as [he|she]; or a list of prompts with two objects, or of two sentences.",
+        "A JSON file of pairs of your own in place of those of this project: two lists, first and second, of four "
+        "texts or more with a choice such as [he|she]; or a list of prompts with two objects, or of two sentences.",
         OWN,
     )
+
+    def inputs(self) -> dict[str, str]:
+        """The pairs, and the ordinary text."""
+        of_pairs = corpora.fingerprints(self.pairs) if self.pairs else jobs.fingerprint()
+        return of_pairs | corpora.fingerprints(self.corpus, corpora.WITHOUT_PEOPLE)
+
+    def texts(self) -> list[str]:
+        """The first lines with text of the corpus; without one, sentences of this project that name no person."""
+        return list(islice(corpora.paragraphs(self.corpus, self.field, corpora.WITHOUT_PEOPLE), self.lines or None))
+
+    def own_pairs(self) -> list[Row]:
+        """The pairs of a file or of this project."""
+        return pairs_file.read_pairs(self.pairs) if self.pairs else jobs.rows()
+
+
+@dataclass(frozen=True)
+class PairSettings(TextSettings, EditingSchedule):
+    """Which pairs are trained, how long, and what must not change."""
+
     sets: str = setting("jobs", "Configs of biaske to edit, with commas; jobs: pairs of this project.", OWN)
     split: str = setting("test", "Their split.", PAPER)
     domain: str = setting("gender", "gender, race, religion, or all.", PAPER)
@@ -189,10 +208,6 @@ class PairSettings(CorpusSettings, EditingSchedule):
             fingerprints |= corpora.fingerprints(self.corpus, corpora.WITHOUT_PEOPLE)
         return fingerprints
 
-    def texts(self) -> list[str]:
-        """The first lines with text of the corpus; without one, sentences of this project that name no person."""
-        return list(islice(corpora.paragraphs(self.corpus, self.field, corpora.WITHOUT_PEOPLE), self.lines or None))
-
     def rows_of_pair(self) -> int:
         """The rows of a step for each pair, with those of what is kept.
 
@@ -216,9 +231,9 @@ class PairSettings(CorpusSettings, EditingSchedule):
 
     def own_pairs(self) -> list[Row]:
         """The pairs of a file or of this project; empty where pairs are those of data sets."""
-        if self.pairs:
-            return pairs_file.read_pairs(self.pairs)
-        return jobs.rows() if self.sets == jobs.NAME else []
+        if self.pairs or self.sets == jobs.NAME:
+            return super().own_pairs()
+        return []
 
 
 def number_of_steps(settings: PairSettings, data: TrainingData) -> int:

@@ -1,11 +1,11 @@
 """Closed form: a LoRA from one least-squares problem, after which occupations say less of a gender; no training.
 
-Texts of an occupation should have no lean log p(he) - log p(she), texts that state a gender keep theirs, and ordinary
-text keeps what enters and leaves the last maps of feed-forward parts (:mod:`mitigation.editing.least_squares`). The
+Texts of an occupation should have no lean log p(he) - log p(she), texts that state a gender keep theirs, and for
+ordinary text nearly the same leaves the last maps of feed-forward parts (:mod:`mitigation.editing.least_squares`). The
 problem is linear, so texts are read once, forwards and backwards, and there is no rate and no step. The ridge keeps the
 edit small: asked to remove a lean, it leaves a third of it at edited pairs of SmolLM2 and Gemma 3 270M, and .51 and .67
-of it at occupations that are not among them. So half more than the lean is asked for (``strength``), after which
-nearly none is left at edited pairs. More would turn their stereotype around.
+of it at occupations that are not among them. So half more than the lean is asked for (``strength``), after which nearly
+none is left at edited pairs. More would turn their stereotype around.
 
 The result is a plain LoRA of PEFT, which servers load and which merges into the weights. By default the pairs are those
 of this project about occupations; ``pairs`` names a file of your own.
@@ -18,40 +18,26 @@ what should leave a map by gradient steps for each text; here its first derivati
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from cards.common import terminal
-from mitigation.editing import jobs
-from mitigation.editing.settings import AT_ONCE, OWN
-from mitigation.recipe import Adapter, Job, Memory, MitigationError, TrainingData, declared, defaults, setting
-from mitigation.texts import corpora, pairs_file
-from mitigation.training.settings import CorpusSettings
-from scoring.types import Floats, Row
+from mitigation.editing.settings import AT_ONCE, OWN, TextSettings
+from mitigation.recipe import Adapter, Job, Memory, MitigationError, TrainingData, declared, setting
+from scoring.types import Floats
 
-#: The fewest pairs that a problem is made of, and the fewest held-out ones that measure it.
-FEWEST, FEWEST_HELD = 20, 5
+#: The fewest pairs that are edited.
+FEWEST = 10
 #: One of so many pairs of texts that state a gender is held out.
 HELD_STATED = 10
 
 
 @dataclass(frozen=True)
-@defaults(OWN, lines=2000)
-class ClosedFormSettings(CorpusSettings):
+class ClosedFormSettings(TextSettings):
     """Which texts the problem has, and how much of the maps the edit may use."""
 
-    corpus: str = setting(
-        "",
-        "Ordinary text: files, folders, globs or addresses, with commas; without it 100 sentences of this project, "
-        "which name no person.",
-        OWN,
-    )
-    pairs: str = setting(
-        "", "A JSON file of pairs of your own in place of those of this project, as in fine_tuning.", OWN
-    )
     kept: int = setting(600, "Sentences that state a gender; 0 for none.", OWN, least=0)
     strength: float = setting(
         1.5,
@@ -66,23 +52,14 @@ class ClosedFormSettings(CorpusSettings):
     last: float = setting(0.95, "Where they end.", OWN, above=0, most=1)
     rank: int = setting(8, "Rank of the LoRA of each map.", OWN, above=0)
     held_out: float = setting(
-        0.1, "Share of the subjects whose pairs measure the edit and are not edited.", OWN, above=0, below=1
+        0.1, "Share of the subjects whose pairs measure the edit and are not edited.", OWN, least=0, below=1
     )
-    seed: int = setting(42, "Of the held-out subjects.", OWN)
+    seed: int = setting(42, "Of the held-out subjects, and of the texts that are kept.", OWN)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.first >= self.last:
             raise MitigationError(f"The edited blocks begin at {self.first} and end at {self.last}; give --last above.")
-
-    def inputs(self) -> dict[str, str]:
-        """The pairs and the ordinary text."""
-        of_pairs = corpora.fingerprints(self.pairs) if self.pairs else jobs.fingerprint()
-        return of_pairs | corpora.fingerprints(self.corpus, corpora.WITHOUT_PEOPLE)
-
-    def texts(self) -> list[str]:
-        """The first lines with text of the corpus; without one, sentences of this project that name no person."""
-        return list(islice(corpora.paragraphs(self.corpus, self.field, corpora.WITHOUT_PEOPLE), self.lines or None))
 
     @property
     def batch_size(self) -> int:
@@ -94,10 +71,6 @@ class ClosedFormSettings(CorpusSettings):
         """About how many tokens a text has; those of this project have 21 on average with the tokenizer of SmolLM2."""
         return 21
 
-    def rows(self) -> list[Row]:
-        """The pairs."""
-        return pairs_file.read_pairs(self.pairs) if self.pairs else jobs.rows()
-
 
 def make(job: Job[ClosedFormSettings]) -> Adapter:
     """Solves the problem, writes the LoRA, and measures it at pairs about held-out subjects."""
@@ -107,8 +80,8 @@ def make(job: Job[ClosedFormSettings]) -> Adapter:
 
     model, settings = job.model, job.settings
     maps = edited_maps(model, settings)
-    fitted, held = _pairs(model, settings)
-    stated, held_stated = _stated(model, settings)
+    fitted, held = places_of_pairs(model, settings)
+    stated, held_stated = places_of_stated(model, settings)
     terminal.show(job.console, [f"Reading {len(fitted)} pairs and {len(stated)} texts that state a gender …"])
     before, tokens = least_squares.derivatives(model, [*fitted, *stated], maps, len(fitted))
     texts = kept.OrdinaryText(model, settings.texts(), settings.seed)
@@ -130,23 +103,29 @@ def make(job: Job[ClosedFormSettings]) -> Adapter:
 
     measures: dict[str, float] = {"edited pairs": len(fitted), "held-out pairs": len(held)}
     groups = {"edited pairs": fitted, "stated gender": held_stated, "held-out pairs": held}
-    groups = {name: words for name, words in groups.items() if words}
+    groups = {name: places for name, places in groups.items() if places}
     # An adapter changes the modules of the network itself, so all of them are measured before it is attached.
-    before_edit = {name: _leans(model, words) for name, words in groups.items()}
+    before_edit = {name: leans_at(model, places) for name, places in groups.items()}
     with attached(model, job.out) as edited:
-        after_edit = {name: _leans(edited, words) for name, words in groups.items()}
+        after_edit = {name: leans_at(edited, places) for name, places in groups.items()}
     for name, old in before_edit.items():
         new = after_edit[name]
-        measures |= {f"lean of {name} before": old.mean(), f"lean of {name} after": new.mean()}
-        old_size, new_size = np.sqrt((old**2).mean()), np.sqrt((new**2).mean())
-        line = f"Lean of {name}: {old.mean():.2f} to {new.mean():.2f} nats; in size {old_size:.2f} to {new_size:.2f}."
+        measures |= {f"lean of {name} before": float(old.mean()), f"lean of {name} after": float(new.mean())}
+        line = f"Lean of {name}: {old.mean():.2f} to {new.mean():.2f} nats; in size {size(old):.2f} to {size(new):.2f}."
         terminal.show(job.console, [line])
-    if new_size >= old_size:
+    # Without held-out pairs the edited ones are all that can say whether it helped.
+    judged = "held-out pairs" if held else "edited pairs"
+    if size(after_edit[judged]) >= size(before_edit[judged]):
         raise MitigationError(
-            f"The leans of held-out pairs of {model.name} are {old_size:.3f} nats in size before and {new_size:.3f} "
-            "after; give more pairs, or a lower --strength."
+            f"The leans of {judged} of {model.name} are {size(before_edit[judged]):.3f} nats in size before and "
+            f"{size(after_edit[judged]):.3f} after; give more pairs, or a lower --strength."
         )
-    return job.done(parameters, {name: float(value) for name, value in measures.items()})
+    return job.done(parameters, measures)
+
+
+def size(leans: Floats) -> float:
+    """The root of the mean square of leans, in nats."""
+    return float(np.sqrt((leans**2).mean()))
 
 
 def edited_maps(model: Any, settings: ClosedFormSettings) -> list[str]:
@@ -159,67 +138,65 @@ def edited_maps(model: Any, settings: ClosedFormSettings) -> list[str]:
     return [part.last for part in parts[first:last]]
 
 
-def _pairs(model: Any, settings: ClosedFormSettings) -> tuple[list[Any], list[Any]]:
-    """The pairs that are edited and those about held-out subjects; pairs whose words are several tokens are left out.
+def places_of_pairs(model: Any, settings: ClosedFormSettings) -> tuple[list[Any], list[Any]]:
+    """The places of the pairs that are edited, and of those about held-out subjects.
+
+    Pairs whose words are several tokens are left out.
 
     Raises
     ------
     MitigationError
-        If too few are left.
+        If too few are left, or the share of held-out subjects does not fit.
     """
     from mitigation.editing import least_squares, pairs
+    from mitigation.editing.session import split_subjects
 
-    words, subjects = [], []
-    possible, _ = pairs.each_possible(settings.rows(), lambda row: pairs.edit_pair(model.tokens, row))
+    places = {}
+    possible, _ = pairs.each_possible(settings.own_pairs(), lambda row: pairs.edit_pair(model.tokens, row))
     for row, pair in possible:
-        word = least_squares.word_of(pair.biased, pair.unbiased)
-        if word is not None:
-            words.append(word)
-            subjects.append(pairs.held_by(row))
-    names = sorted(set(subjects))
-    order = np.random.default_rng(settings.seed).permutation(len(names))
-    held_names = {names[number] for number in order[: round(settings.held_out * len(names))]}
-    fitted: list[Any] = []
-    held: list[Any] = []
-    for word, subject in zip(words, subjects, strict=True):
-        side = held if subject in held_names else fitted
-        side.append(word)
-    if len(fitted) < FEWEST or len(held) < FEWEST_HELD:
+        place = least_squares.place_of(pair.biased, pair.unbiased)
+        if place is not None:
+            places[row["id"]] = place
+    rows = [row for row, _ in possible if row["id"] in places]
+    edited, held = split_subjects(rows, settings.held_out, settings.seed)
+    if len(edited) < FEWEST:
         raise MitigationError(
-            f"{len(fitted)} pairs with words of one token each are left, and {len(held)} about held-out subjects; at "
-            f"least {FEWEST} and {FEWEST_HELD} are needed. Give more pairs, or another --held-out."
+            f"{len(edited)} pairs with words of one token each are left to edit, and at least {FEWEST} are needed; "
+            "give more pairs."
         )
-    return fitted, held
+    return [places[row["id"]] for row in edited], [places[row["id"]] for row in held]
 
 
-def _stated(model: Any, settings: ClosedFormSettings) -> tuple[list[Any], list[Any]]:
+def places_of_stated(model: Any, settings: ClosedFormSettings) -> tuple[list[Any], list[Any]]:
     """Places in texts that state a gender, those that are kept and held-out ones."""
     from mitigation.editing import kept, least_squares
 
-    sides: tuple[list[Any], list[Any]] = ([], [])
     if not settings.kept:
-        return sides
+        return [], []
     batch = kept.StatedGender(model, settings.seed).batch(0, settings.kept)
+    kept_places: list[Any] = []
+    held: list[Any] = []
     for number, (query, (right, other)) in enumerate(zip(batch.queries, batch.forms, strict=True)):
         # Both texts of a pair, about a man and about a woman, are on one side.
-        side = number // 2 % HELD_STATED == 0
-        sides[side].append(least_squares.Word(query.ids, query.at[0], right, other))
-    return sides
+        side = kept_places if number // 2 % HELD_STATED else held
+        side.append(least_squares.Place(query.ids, query.at[0], right, other))
+    return kept_places, held
 
 
-def _leans(model: Any, words: Sequence[Any]) -> Floats:
+def leans_at(model: Any, places: Sequence[Any]) -> Floats:
+    """Log p(first word) - log p(second word) at places [places], in nats."""
     from mitigation.editing import least_squares
 
-    leans: Floats = least_squares.values(model, words)[:, 0]
+    leans: Floats = least_squares.values(model, places)[:, 0]
     return leans
 
 
 def memory(network: Any, settings: ClosedFormSettings) -> Memory:
-    """What is in memory besides the network: tokens of texts and of ordinary text in each map, in float32."""
+    """What is in memory besides the network: tokens of texts and of ordinary text in each map, at most in float32."""
     from mitigation.editing import least_squares
     from scoring.adapters.feed_forward import INPUTS, OUTPUTS, features
 
-    pairs = len(settings.rows())
+    pairs = len(settings.own_pairs())
     tokens = (2 * pairs + settings.kept) * least_squares.TOKENS
     numbers = trained = 0
     for name in edited_maps(SimpleNamespace(network=network), settings):
@@ -233,7 +210,7 @@ def memory(network: Any, settings: ClosedFormSettings) -> Memory:
 def batches(settings: ClosedFormSettings, data: TrainingData) -> int:
     """About how many batches of texts are read."""
     del data
-    return math.ceil((len(settings.rows()) + settings.kept) / AT_ONCE)
+    return math.ceil((len(settings.own_pairs()) + settings.kept) / AT_ONCE)
 
 
 RECIPE = declared("closed_form", ClosedFormSettings, make, memory=memory, steps=batches)

@@ -9,9 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import snapshot_download
-from huggingface_hub.errors import HfHubHTTPError
-
 from cards.common.text import did_you_mean
 from scoring.types import ScoringError
 
@@ -20,6 +17,7 @@ UNUSED = ("*.h5", "*.msgpack", "*.onnx", "*.gguf", "*.ot", "onnx/*", "original/*
 
 
 NO_ADAPTER = "{!r} has no adapter_config.json; give a folder or a name of a PEFT adapter."
+NO_FOLDER = "There is no folder {!r}; give a folder that is there, or a name on the Hub."
 NO_DEVICE = "No device is called {!r}; give cpu, cuda, cuda:1 …, or auto for all there are."
 #: The files that say whether a model may be loaded and asked; they are read before its weights are fetched.
 SMALL = (
@@ -38,6 +36,15 @@ def is_device(name: str) -> bool:
     (True, False)
     """
     return re.fullmatch(r"(cpu|cuda|mps|xpu)(:\d+)?", name) is not None
+
+
+def is_path(model: str) -> bool:
+    """Whether a text can only be a path: no name on the Hub begins or ends like one, or has two slashes.
+
+    >>> is_path("./gpt2"), is_path("org/name")
+    (True, False)
+    """
+    return model.startswith((".", "/", "~")) or model.endswith("/") or model.count("/") > 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +110,17 @@ def fetched(model: str, revision: str | None, only: list[str] | None, names: Ite
     Of a model in a GGUF file it is the file: one that is named, or the only one of a folder without a config.json. An
     error says which of the ``names`` is nearest to one that cannot be had.
     """
+    # The client of the Hub takes a third of a second to import.
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError
+
     try:
         if model and Path(model).is_dir():
             return _gguf_in(Path(model)) or Path(model)
         if Path(model).suffix == ".gguf" and Path(model).is_file():
             return Path(model)
-        # No name on the Hub begins like a path or has two slashes.
-        if model.startswith((".", "/", "~")) or model.count("/") > 1:
-            raise ScoringError(f"There is no folder {model!r}; give a folder that is there, or a name on the Hub.")
+        if is_path(model):
+            raise ScoringError(NO_FOLDER.format(model))
         return Path(snapshot_download(model, revision=revision, allow_patterns=only, ignore_patterns=list(UNUSED)))
     except (OSError, ValueError, HfHubHTTPError) as error:
         at_revision = ""

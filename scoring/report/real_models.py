@@ -64,23 +64,26 @@ def _table() -> dict[Key, list[RealModel]]:
 
 
 def among(report: Report, score: Estimate) -> Among | None:
-    """The place of a score of a run; None where no comparable model has one, or the score has no value.
+    """The place of a score of a run; None where no comparable model has one, or the score has no interval.
 
-    The sentence says so where the question is another one: the number of examples or the definitions differ.
+    The place is a range where the ends of the interval have other places. The sentence says so where the question is
+    another one: the number of examples or the definitions differ.
     """
     environment = report.environment
     asked = environment.get("response key") or {}
     plain = report.prompt == "plain" and not (environment.get("chat template") or report.adapter)
     # Models that others asked are in the table themselves.
-    if not plain or environment.get("engine") == BY_OTHERS or not math.isfinite(score.value):
+    if not plain or environment.get("engine") == BY_OTHERS or not math.isfinite(score.low + score.high):
         return None
     kind = {"causal": "base", "masked": "masked"}.get(str(asked.get("kind", "")), "")
     models = [model for model in _table().get(score.key, ()) if model.kind == kind]
     if len(models) < FEWEST:
         return None
-    below = sum(model.value < score.value for model in models)
+    lowest = sum(model.value < score.low for model in models)
+    highest = sum(model.value < score.high for model in models)
+    place = f"{lowest} to {highest}" if lowest < highest else str(lowest)
     years = f"{min(model.year for model in models)} to {max(model.year for model in models)}"
-    sentence = say("among", below=below, count=len(models), kind=kind, years=years)
+    sentence = say("among", place=place, count=len(models), kind=kind, years=years)
     if any((model.profile, model.n) != (report.profile, score.n) for model in models):
         sentence = f"{sentence} {say('among.other')}"
     return Among([model.value for model in models], sentence)

@@ -15,13 +15,14 @@ from mitigation.training.data import TrainingData
 from scoring.adapters.attach import quiet
 from scoring.adapters.feed_forward import feed_forwards
 from tests.mitigation.test_edit import ready
+from tests.scoring import models
 
-NAMES = ["gpt2", "llama", "tiny-masked", "roberta"]
+NAMES = ["tiny-masked", *models.CAUSAL, *models.MASKED]
 FEW = {"kept": 0, "rank": 4}
 
 
-def words_of(model, count):
-    fitted, _ = closed_form._pairs(model, replace(get("closed_form").profiles["clean"], **FEW))
+def places_of(model, count):
+    fitted, _ = closed_form.places_of_pairs(model, replace(get("closed_form").profiles["clean"], **FEW))
     return fitted[:count]
 
 
@@ -33,9 +34,9 @@ def maps_of(model):
 def test_derivatives_are_those_of_a_changed_map(name, monkeypatch):
     monkeypatch.setattr(least_squares, "TOKENS", 1000)
     model = ready(name)
-    words, maps = words_of(model, 6), maps_of(model)
-    values, tokens = least_squares.derivatives(model, words, maps, 4)
-    expected_values = least_squares.values(model, words)
+    places, maps = places_of(model, 6), maps_of(model)
+    values, tokens = least_squares.derivatives(model, places, maps, 4)
+    expected_values = least_squares.values(model, places)
     np.testing.assert_allclose(values, [*expected_values[:, 0], *expected_values[:4, 1]], atol=1e-5)
     torch.manual_seed(1)
     expected = np.zeros(values.size)
@@ -51,7 +52,7 @@ def test_derivatives_are_those_of_a_changed_map(name, monkeypatch):
             for map_name, change in changes.items():
                 module = model.network.get_submodule(map_name)
                 module.weight.add_(sign * (change.T if hasattr(module, "nf") else change))
-            both = least_squares.values(model, words)
+            both = least_squares.values(model, places)
             moved.append(np.concatenate([both[:, 0], both[:4, 1]]))
             for map_name, change in changes.items():
                 module = model.network.get_submodule(map_name)
@@ -103,7 +104,7 @@ def test_leans_of_pairs_fall_and_the_network_is_as_before(name, tmp_path, monkey
     out = tmp_path / "work" / "made"
     out.mkdir(parents=True)
     settings = replace(get("closed_form").profiles["clean"], **FEW)
-    fitted, held = closed_form._pairs(model, settings)
+    fitted, held = closed_form.places_of_pairs(model, settings)
     leans = least_squares.values(model, [*fitted, *held])[:, 0]
     adapter = get("closed_form").apply(model, settings, TrainingData(str(tmp_path)), out, Console(quiet=True))
     assert all(torch.equal(tensor, before[key]) for key, tensor in model.network.state_dict().items())
@@ -130,15 +131,15 @@ def test_an_edit_that_helps_no_held_out_pair_is_refused(tmp_path, monkeypatch):
     [
         ({"strength": 0.0}, "give a value above 0"),
         ({"first": 0.6, "last": 0.5}, "give --last above"),
-        ({"held_out": 0.001}, "held-out subjects"),
+        ({"held_out": 0.001}, "cannot be held out"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(changed, said, tmp_path):
     model = ready("tiny-causal")
 
-    def made():
+    def choose():
         settings = replace(get("closed_form").profiles["clean"], **changed)
-        return closed_form._pairs(model, settings)
+        return closed_form.places_of_pairs(model, settings)
 
     with pytest.raises(MitigationError, match=said):
-        made()
+        choose()

@@ -194,34 +194,38 @@ def test_the_table_for_a_paper_has_a_caption_and_the_citations(result):
 PLACE = ("gest", "overall", "g_s")
 
 
-def placed(value, n=7130, **changes):
-    """The place of a score of GEST, of a causal model without a prompt and chat."""
+def place_of(value, n=7130, ends=None, **changes):
+    """The place of a score of GEST, of a causal model without a prompt and chat; without ends the interval is exact."""
     about = {"profile": "paper", "prompt": "plain", "environment": {"response key": {"kind": "causal"}}} | changes
     run = made_run(**about)
+    low, high = ends or (value, value)
     score = replace(run.estimates[0], benchmark="gest", group="overall", metric="g_s", value=value, n=n)
-    return among(run, score)
+    return among(run, replace(score, low=low, high=high))
 
 
 def test_a_score_has_a_place_among_real_models_of_its_kind():
     values = sorted(float(row["value"]) for row in real_rows() if row["kind"] == "base")
     assert len(values) == 18
     between = (values[9] + values[10]) / 2
-    assert placed(between).sentence.startswith("Higher than 10 of 18 base models whose answers others published (20")
-    assert placed(between).sentence.endswith(").")
-    assert sorted(placed(between).values) == values
-    assert placed(values[0] - 1).sentence.startswith("Higher than 0 of 18")
-    masked = placed(between, environment={"response key": {"kind": "masked"}})
+    assert place_of(between).sentence.startswith("Higher than 10 of 18 base models whose answers others published (20")
+    assert place_of(between).sentence.endswith(").")
+    assert sorted(place_of(between).values) == values
+    assert place_of(values[0] - 1).sentence.startswith("Higher than 0 of 18")
+    unsure = place_of(between, ends=(values[0] - 1, values[-1] + 1))
+    assert unsure.sentence.startswith("Higher than 0 to 18 of 18")
+    assert place_of(between, ends=(between, float("nan"))) is None
+    masked = place_of(between, environment={"response key": {"kind": "masked"}})
     assert "of 11 masked models" in masked.sentence
 
 
 def test_another_question_is_said_or_has_no_place():
-    assert placed(1.2, n=20).sentence.endswith("so the place is approximate.")
-    assert placed(1.2, profile="clean").sentence.endswith("so the place is approximate.")
-    assert placed(1.2, prompt="debias-1") is None
-    assert placed(1.2, environment={"response key": {"kind": "causal"}, "chat template": "sha256:1"}) is None
-    assert placed(1.2, adapter="mine") is None
-    assert placed(1.2, environment={"response key": {"kind": "causal"}, "engine": BY_OTHERS}) is None
-    assert placed(float("nan")) is None
+    assert place_of(1.2, n=20).sentence.endswith("so the place is approximate.")
+    assert place_of(1.2, profile="clean").sentence.endswith("so the place is approximate.")
+    assert place_of(1.2, prompt="debias-1") is None
+    assert place_of(1.2, environment={"response key": {"kind": "causal"}, "chat template": "sha256:1"}) is None
+    assert place_of(1.2, adapter="mine") is None
+    assert place_of(1.2, environment={"response key": {"kind": "causal"}, "engine": BY_OTHERS}) is None
+    assert place_of(float("nan")) is None
 
 
 def test_a_report_draws_the_real_models_behind_the_dot_and_says_the_place():

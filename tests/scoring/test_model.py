@@ -7,12 +7,13 @@ import random
 import shutil
 from functools import cache
 
+import huggingface_hub
 import numpy as np
 import pytest
 import torch
 import transformers
 
-from scoring.inference import checkpoint, fetching
+from scoring.inference import checkpoint
 from scoring.inference.generation import Decoding
 from scoring.inference.load_options import BUNDLED, load
 from scoring.inference.model import Model
@@ -726,7 +727,7 @@ def test_a_name_that_cannot_be_had_is_refused(monkeypatch):
     def offline(*_, **__):
         raise OSError("We could not connect. Try again.")
 
-    monkeypatch.setattr(fetching, "snapshot_download", offline)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", offline)
     said = r"'org/none' is neither a folder nor a model that the Hub gives at revision 'v1' \(We could not"
     with pytest.raises(ScoringError, match=said):
         load("org/none", revision="v1")

@@ -242,7 +242,7 @@ def parts(model: Path, data: str, runs: Path) -> dict[str, tuple[Path, Callable[
     return made
 
 
-def collected(runs: Path) -> dict[str, Any]:
+def collect(runs: Path) -> dict[str, Any]:
     """The numbers of all finished parts."""
     import scoring
 
@@ -252,7 +252,7 @@ def collected(runs: Path) -> dict[str, Any]:
         for part in RUNS:
             if (runs / name / part / "results.json").is_file():
                 lines = scoring.load(runs / name / part).headlines().to_dict("records")
-                here["runs"][part] = [{key: _kept(line[key]) for key in _OF_HEADLINE} for line in lines]
+                here["runs"][part] = [{key: to_five_digits(line[key]) for key in _OF_HEADLINE} for line in lines]
         for part in ("starts", "forms", "loop"):
             if (runs / name / f"{part}.json").is_file():
                 here[part] = json.loads((runs / name / f"{part}.json").read_text())
@@ -265,7 +265,7 @@ _OF_HEADLINE = (
 )  # fmt: skip
 
 
-def _kept(value: Any) -> Any:
+def to_five_digits(value: Any) -> Any:
     """A value as it is kept: five digits, and None for a number that is not defined."""
     if isinstance(value, float):
         return float(f"{value:.5g}") if math.isfinite(value) else None
@@ -273,7 +273,7 @@ def _kept(value: Any) -> Any:
 
 
 def page(kept: Mapping[str, Any]) -> str:
-    """The page, from :func:`collected`."""
+    """The page, from :func:`collect`."""
     machine = kept["machine"]
     about = f"{machine['processor']}, torch {machine['torch']}, transformers {machine['transformers']}"
     of_parts = {"starts": _starts(kept), "forms": _forms(kept), "loop": _loop(kept), "scores": _scores(kept)}
@@ -368,7 +368,7 @@ def main() -> None:
             made.parent.mkdir(parents=True, exist_ok=True)
             print(f"{name}: {part} …", flush=True)
             make()
-    kept = collected(options.runs)
+    kept = collect(options.runs)
     put(KEPT, f"{json.dumps(kept, ensure_ascii=False, indent=1)}\n".encode())
     put(PAGE, page(kept).encode())
     print(f"The page is {PAGE}.")

@@ -29,6 +29,7 @@ from cards.common.terminal import show
 from scoring import benchmarks, report
 from scoring.asking import run, starts, workload
 from scoring.asking.result import RunResult, runs_beside
+from scoring.inference import fetching
 from scoring.inference.chat import Chat
 from scoring.inference.load_options import LoadOptions
 from scoring.inference.parallel import ALONE, Processes
@@ -216,7 +217,7 @@ def refuse_wrong_name(model: str) -> None:
     if "," in model:
         raise ScoringError(f"{model!r} has a comma; write several models with spaces between them.")
     if "\\" in model:
-        raise ScoringError(f"There is no folder {model!r}; give a folder that is there, or a name on the Hub.")
+        raise ScoringError(fetching.NO_FOLDER.format(model))
 
 
 def refuse_loading(call: Call) -> None:

@@ -12,9 +12,9 @@ from cards.common.text import did_you_mean, without_home
 from scoring import report
 from scoring.asking import run
 from scoring.asking.result import RunResult
+from scoring.inference import fetching
 from scoring.inference.chat import NO_TEMPLATE
 from scoring.inference.engines import MASKED_CHAT, Call, EngineKind, NoModel, score
-from scoring.inference.fetching import NO_DEVICE, is_device
 from scoring.inference.load_options import BUNDLED, place_of
 from scoring.inference.parallel import Processes, own_device
 from scoring.types import ScoringError
@@ -43,11 +43,9 @@ def refuse_mistyped(model: str) -> None:
     ScoringError
         With the folder, or the name that was probably meant.
     """
-    # No name on the Hub begins like a path or has two slashes.
-    is_path = model.startswith((".", "/", "~")) or model.endswith("/") or model.count("/") > 1
     with suppress(OSError):  # a text that is too long for a path
-        if is_path and not Path(model).exists():
-            raise ScoringError(f"There is no folder {model!r}; give a folder that is there, or a name on the Hub.")
+        if fetching.is_path(model) and not Path(model).exists():
+            raise ScoringError(fetching.NO_FOLDER.format(model))
     if model in BUNDLED or "/" in model:
         return
     meant = did_you_mean(model, BUNDLED)
@@ -66,12 +64,10 @@ def refuse_by_files(call: Call) -> None:
     ScoringError
         As :func:`scoring.inference.engines.score`, and for a model that is not there.
     """
-    from scoring.inference import fetching
-
     settings, model = call.settings, call.loading.model
     loading = call.loading
-    if loading.device not in (None, "auto") and not is_device(str(loading.device)):
-        raise ScoringError(NO_DEVICE.format(loading.device))
+    if loading.device not in (None, "auto") and not fetching.is_device(str(loading.device)):
+        raise ScoringError(fetching.NO_DEVICE.format(loading.device))
     folder = loading.small_files()
     if loading.revision and (model in BUNDLED or Path(model).exists()):
         raise ScoringError(f"{model!r} is a folder, which has no revision {loading.revision!r}; leave out --revision.")
