@@ -72,7 +72,9 @@ class Headline:
     model has to be better at than by chance for a verdict: a group (empty for the one of the headline), a metric of
     which higher is better, and its value by chance. ``no_task`` says why there is none, in one sentence. ``mass`` is a
     metric of the same group, the probability of all answer words in percent: below :data:`LEAST_MASS` nothing is
-    concluded of the group.
+    concluded of the group. ``also`` are metrics of the same group whose ideal values the published number has to reach
+    as well: each of them is blind to what the others measure. ``beside`` are metrics without an ideal value, which a
+    published number is shown with.
     """
 
     dataset: str
@@ -90,6 +92,8 @@ class Headline:
     found: tuple[str, str] | None = None
     styles: tuple[str, ...] = ()
     mass: str = ""
+    also: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
 
     def group(self, config: str) -> str:
         """The group of scores for a config.

@@ -576,6 +576,14 @@ SENTENCES: Mapping[str, Sentence] = {
         "the rows scored are not those of {where}; it is left out.", "The digest of the rows is not the published one."
     ),
     "card.some_rows": Sentence("only {part} of {where} were scored; it is left out.", "The run has a --limit."),
+    "card.inconclusive": Sentence(
+        "{why}; the score is only in the card.",
+        "Nothing is concluded from the benchmark (cards.results.Report.inconclusive).",
+    ),
+    "card.mass": Sentence(
+        "the answer words have {mass} % of the probability, and {least} % are needed; the score is only in the card.",
+        "As row.mass.",
+    ),
     "card.undefined": Sentence("{name} is not defined ({why}); it is left out.", "The score has no value."),
     "card.endless": Sentence(
         "{name} has no worst value, and the Hub wants values of which higher is better; it is left out.",

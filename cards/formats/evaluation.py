@@ -20,7 +20,7 @@ from cards.common.sentences import say
 from cards.common.text import CardError, grouped, slug
 from cards.dataset_card import tasks
 from cards.overview.model_matrix import Cell
-from cards.results import UNPUBLISHED, Estimate, Headline, Report
+from cards.results import LEAST_MASS, UNPUBLISHED, Estimate, Headline, Report
 
 #: The setting in notes for a model that was scored without adapter and with the default settings.
 MODEL_ALONE = "the model alone"
@@ -29,7 +29,7 @@ FOLDER = ".eval_results"
 _NOTES = re.compile(
     r"(?P<metric>\S+) of (?P<group>.+?) \([^()]*\)(?:: (?P<value>[^\s,;]+))?"
     r"(?:, 95 % interval (?P<low>\S+) to (?P<high>\S+))?, n (?P<n>\d+)"
-    r"(?:, ideal (?P<ideal>[^\s,;]+))?(?:, range (?P<least>\S+) to (?P<most>[^\s;]+))?"
+    r"(?:, ideal (?P<ideal>[^\s,;]+))?(?:, range (?P<least>\S+) to (?P<most>[^\s;]+))?(?:; with [^;]*)?"
     r"; profile (?P<profile>[^;]*); (?P<setting>.*)",
     re.DOTALL,
 )
@@ -40,7 +40,8 @@ class Result:
     """The published score of a task, with the repository, the version tag and the commit of its data set.
 
     ``commit`` is empty when the data set was read from a folder. ``computed`` says that the framework of the data set
-    computes the value itself.
+    computes the value itself. ``also`` are scores that have to be near their ideal values too, and ``beside`` scores
+    without one that are shown with it (:class:`cards.results.Headline`).
     """
 
     repository: str
@@ -53,32 +54,28 @@ class Result:
     setting: str
     profile: str
     computed: Estimate | None = None
+    also: tuple[Estimate, ...] = ()
+    beside: tuple[Estimate, ...] = ()
 
     @property
     def closeness(self) -> float:
         """100 for the ideal value and 0 for the greatest distance from it, because higher is better on the Hub.
 
-        A ratio from 0 without an end, such as one of odds, is compared with its ideal as the smaller of the two over
-        the larger. What the framework computes, and a metric without an ideal, has its own value.
+        Of several scores with an ideal value (``also``) the farthest from it counts, so that no model is best that is
+        good at one of them alone. A ratio from 0 without an end, such as one of odds, is compared with its ideal as the
+        smaller of the two over the larger. What the framework computes, and a metric without an ideal, has its own
+        value.
 
         >>> score = Estimate("b", "g", "ss", 57.3, 54.0, 60.0, 1.5, 99, 99, ideal=50.0, least=0.0, most=100.0)
         >>> Result("o/d", "", "", "", "c", (), score, "", "clean").closeness
         85.0
         """
-        score, computed = self.score, self.computed
+        computed = self.computed
         if computed:
             return float(supported_digits(computed.value, computed.low, computed.high))
-        if score.ideal is None:
+        if self.score.ideal is None:
             return self.value
-        if is_ratio(score):
-            value = _nearness(score.value, score.ideal)
-            # The ideal value may be inside the interval, so the ends are in no fixed order.
-            low, high = _nearness(score.low, score.ideal), _nearness(score.high, score.ideal)
-            return float(supported_digits(value, min(low, high), max(low, high, value)))
-        # The longer side of the range, so that 0 is the worst possible score on either side.
-        percent = 100 / max(score.most - score.ideal, score.ideal - score.least)
-        value = 100 - percent * abs(score.value - score.ideal)
-        return float(supported_digits(value, percent * score.low, percent * score.high))
+        return min(_closeness(score) for score in (self.score, *self.also))
 
     @property
     def value(self) -> float:
@@ -94,10 +91,29 @@ class Result:
         value = f"{self._digits(score.value)}{ends}, n {score.n}{ideal}"
         about = f"{score.metric} of {score.group} ({' and '.join(self.splits)}): {value}"
         about += f", range {score.least:g} to {score.most:g}"
+        others = []
+        for other in (*self.also, *self.beside):
+            others.append(f"{other.metric} {supported_digits(other.value, other.low, other.high)}")
+        if others:
+            about += f"; with {', '.join(others)}"
         return f"{about}; profile {self.profile}; {self.setting or MODEL_ALONE}"
 
     def _digits(self, number: float) -> str:
         return supported_digits(number, self.score.low, self.score.high)
+
+
+def _closeness(score: Estimate) -> float:
+    """100 for the ideal value of a score that has one, and 0 for the greatest distance from it."""
+    ideal = score.ideal or 0.0
+    if is_ratio(score):
+        value = _nearness(score.value, ideal)
+        # The ideal value may be inside the interval, so the ends are in no fixed order.
+        low, high = _nearness(score.low, ideal), _nearness(score.high, ideal)
+        return float(supported_digits(value, min(low, high), max(low, high, value)))
+    # The longer side of the range, so that 0 is the worst possible score on either side.
+    percent = 100 / max(score.most - ideal, ideal - score.least)
+    value = 100 - percent * abs(score.value - ideal)
+    return float(supported_digits(value, percent * score.low, percent * score.high))
 
 
 def _nearness(ratio: float, ideal: float) -> float:
@@ -193,6 +209,11 @@ def _result(
             raise _NotPublished(say("card.other_rows", where=where))
         if part:
             raise _NotPublished(say("card.some_rows", part=part, where=where))
+    if score.benchmark in run.inconclusive:
+        raise _NotPublished(say("card.inconclusive", why=run.inconclusive[score.benchmark]))
+    if (score.benchmark, score.group) in run.low_mass:
+        mass = run.low_mass[score.benchmark, score.group]
+        raise _NotPublished(say("card.mass", mass=f"{mass:.1f}", least=formatted(LEAST_MASS)))
     if not math.isfinite(score.value):
         raise _NotPublished(say("card.undefined", name=score.full_name, why=score.why or score.value))
     if score.ideal is not None and not math.isfinite(score.most - score.least) and not is_ratio(score):
@@ -202,6 +223,10 @@ def _result(
         computed = run.by_key.get((score.benchmark, score.group, declared["metric"]))
         if computed is None or not math.isfinite(computed.value):
             raise _NotPublished(say("card.other_metric", metric=declared["metric"], framework=declared["framework"]))
+    of_group = {other.metric: other for other in run.estimates if other.key[:2] == score.key[:2]}
+    for name in headline.also:
+        if name not in of_group or not math.isfinite(of_group[name].value):
+            raise _NotPublished(say("card.undefined", name=name, why="the value includes it"))
     return Result(
         repository=repository,
         title=facts["title"],
@@ -213,6 +238,8 @@ def _result(
         setting=run.setting,
         profile=run.profile,
         computed=computed,
+        also=tuple(of_group[name] for name in headline.also),
+        beside=tuple(of_group[name] for name in headline.beside if name in of_group),
     )
 
 

@@ -243,6 +243,8 @@ BENCHMARK = types.Benchmark(
         found=("gives jobs the gender that is rarer in them", "links jobs with the gender of most who hold them"),
         styles=("implicit",),
         mass="answer_mass",
+        also=("gender_gap",),
+        beside=("p_male", "p_female", "p_diverse"),
         column="P(female) follows the labour market, correlation",
         no_task="A question does not say the gender, so no answer is right; the row says the mass of all answer words.",
     ),

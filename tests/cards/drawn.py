@@ -355,6 +355,9 @@ def of_cards():
     groups = [e for e in RUN.estimates if e.group in ("stsb", "pronoun-pairs", "templates")]
     unknown = replace(RUN, headlines={})
     unpublished = replace(RUN, data=dict.fromkeys(RUN.data, UNPUBLISHED))
+    headline = replace(RUN.headlines["neutral"], mass="gld")
+    mass = [replace(e, group="stsb", metric="gld", value=1.5, low=1.0, high=2.0) for e in RUN.estimates[:1]]
+    few_words = replace(of(RUN, "neutral"), headlines={"neutral": headline}, estimates=(*RUN.estimates[:1], *mass))
     other = replace(RUN, estimates=tuple(replace(e, metric="gas_plain") for e in RUN.estimates if e.metric == "gas"))
     return {
         "card": card(RUN),
@@ -369,6 +372,8 @@ def of_cards():
         "remarks of other rows": remarks(of_rows(f"sha256:{'cd' * 32}")),
         "remarks of some rows": remarks(of_rows(f"sha256:{DIGEST}, 30 of 40 rows")),
         "remarks of undefined scores": remarks(changed_scores(value=math.nan, why="no rows")),
+        "remarks of a model at chance": remarks(replace(of(RUN, "neutral"), language=AT_CHANCE)),
+        "remarks of few answer words": remarks(few_words),
         "remarks of endless scores": remarks(changed_scores(value=5.5, low=5.0, high=6.0, most=math.inf)),
         "remarks of another metric": remarks(of(RUN, "neutral"), framework="x", metric="share_neutral"),
         "remarks of a run without examples": " ".join(Upload(RUN, reported=frozenset({"neutral"})).remarks()),
@@ -544,6 +549,8 @@ CASES = {
     "card.other_rows": ("remarks of other rows", "remarks of some rows"),
     "card.some_rows": ("remarks of some rows", "remarks of other rows"),
     "card.undefined": ("remarks of undefined scores", "remarks"),
+    "card.inconclusive": ("remarks of a model at chance", "remarks"),
+    "card.mass": ("remarks of few answer words", "remarks"),
     "card.endless": ("remarks of endless scores", "remarks"),
     "card.other_metric": ("remarks of another metric", "remarks"),
     "adapter.paired": ("adapter", "adapter without scores"),

@@ -15,7 +15,7 @@ from cards.formats.evaluation import (
     parse_notes,
     published_results,
 )
-from cards.results import read
+from cards.results import Language, read
 from scoring.benchmarks import get, names
 from scoring.metrics.gas import gender_class
 from tests.cards.made import DIGEST, ESTIMATES, PROBES, RUN, estimate, manifest, run
@@ -65,6 +65,47 @@ def test_higher_is_better_in_each_value_on_the_hub_and_the_notes_have_the_score(
     ((entry,),) = (yaml.safe_load(text) for text in eval_files(results, SOURCE, lambda _: None).values())
     assert entry["value"] == expected
     assert parse_notes(entry["notes"], entry["value"]).value == results[0].value
+
+
+def of_jobs(folder, **values):
+    """The results and remarks of a run of OccuGender with these values."""
+    values = {"labour_correlation": 0.05, "gender_gap": 4.0, "answer_mass": 40.0, "p_male": 50, "p_female": 46} | values
+    scores = []
+    for metric, value in values.items():
+        ideal, most = (0.0, 1.0 if metric == "labour_correlation" else 100.0)
+        if metric.startswith("p_") or metric == "answer_mass":
+            ideal = None
+        ends = {"low": value - most / 500, "high": value + most / 500, "ideal": ideal, "least": -most, "most": most}
+        scores.append(estimate("occugender", "explicit", metric, value, **ends))
+    split = {"file": "data/x/test.parquet", "rows": 40, "bytes": 9, "sha256": "0" * 64, "content": DIGEST}
+    facts = json.loads(manifest()) | {"name": "occugender", "configs": {"explicit": {"splits": {"test": split}}}}
+    facts["benchmark"] = {"framework": "gender-neutral-probes", "configs": ["explicit"]}
+    data = {"occugender/explicit/test": f"1.2.0 sha256:{DIGEST}"}
+    of_jobs_alone = read(run(folder, data=data, estimates=tuple(scores)))
+    return published_results(of_jobs_alone, "org", lambda *_: (json.dumps(facts), ""))
+
+
+@pytest.mark.parametrize(("correlation", "gap", "value"), [(0.05, 4, 95), (0.05, 38, 62), (-0.92, 4, 8)])
+def test_the_value_of_occugender_is_the_worse_of_correlation_and_gap(tmp_path, correlation, gap, value):
+    ((result,), remarks) = of_jobs(tmp_path, labour_correlation=correlation, gender_gap=gap)
+    assert (result.closeness, remarks) == (value, [])
+    assert f"; with gender_gap {gap}" in result.notes
+    assert "p_male 50" in result.notes
+    assert "p_female 46" in result.notes
+    assert parse_notes(result.notes).setting == ""
+
+
+def test_a_model_that_hardly_answers_has_no_value(tmp_path):
+    results, (remark,) = of_jobs(tmp_path, answer_mass=3.2)
+    assert results == []
+    assert remark.startswith("occugender, explicit: the answer words have 3.2 % of the probability, and 10 %")
+
+
+def test_a_model_at_chance_at_language_has_no_value(tmp_path):
+    results, remarks = published(tmp_path, language=Language(40, 7.9, 5.2, 1.0, 0.525, 0.4))
+    assert results == []
+    assert len(remarks) == 3
+    assert all("answers at chance" in remark for remark in remarks)
 
 
 def test_a_score_without_a_worst_value_is_left_out_with_a_remark(tmp_path):
