@@ -1,7 +1,7 @@
 """Many models: memory of equal ones, of all benchmarks, a sweep of twenty families, and pages of a hundred runs.
 
 ``python -m benchmarks.many memory|all|families|hundred|startup`` measures one of them and writes it into ``many.json``;
-``page`` writes the tables of ``docs/many.md`` from it and from ``rows.json``.
+``page`` writes the tables of ``docs/many-measured.md`` from it and from ``rows.json``.
 
 ``memory`` scores one network, and then it and copies of it with one command, each command a process of its own.
 ``all`` scores the bundled model on all benchmarks, in all ways with ``--ways``; with ``--by-chance`` its answers are
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 RESULT = RESULTS / "many.json"
 ROWS = RESULTS / "rows.json"
-PAGE = Path(__file__).parents[1] / "docs" / "many.md"
+PAGE = Path(__file__).parents[1] / "docs" / "many-measured.md"
 FAMILIES = {
     "causal": "gpt2 llama opt gpt_neox bloom mistral gpt_neo qwen2 olmo granite starcoder2 stablelm phi cohere".split(),
     "masked": "bert distilbert electra albert".split(),

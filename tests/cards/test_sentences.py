@@ -235,7 +235,7 @@ def test_a_leaderboard_says_that_a_model_is_at_chance_where_one_is():
 
 
 def test_the_sentences_of_the_three_runs_in_the_docs_are_those_of_the_file():
-    page_of_docs = (Path(__file__).parents[2] / "docs" / "questions.md").read_text("utf-8")
+    page_of_docs = (Path(__file__).parents[2] / "docs" / "shown.md").read_text("utf-8")
     text = page_of_docs.partition('<span id="shown"></span>')[2].partition('<span id="shown-end"></span>')[0]
     patterns = [
         re.compile(".*".join(re.escape(part) for part in re.split(r"\{[^}]*\}", sentence.text)))

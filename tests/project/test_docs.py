@@ -344,7 +344,7 @@ def test_every_recipe_is_in_the_list_and_has_a_page_with_all_its_settings():
         assert "``" not in listed.replace("```", "")
 
 
-def test_every_page_is_in_the_navigation_and_every_entry_is_a_page():
+def test_every_page_is_in_the_navigation_or_in_the_list_of_evidence_and_every_entry_is_a_page():
     site = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
 
     def entries(part):
@@ -355,6 +355,7 @@ def test_every_page_is_in_the_navigation_and_every_entry_is_a_page():
                 yield from entries(item)
 
     listed = list(entries(pages.navigation(site["nav"])))
+    listed += pages.evidence()
     assert len(listed) == len(set(listed))
     written = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
     made = {f"recipes/{name}.md" for name in recipes.names()}

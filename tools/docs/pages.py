@@ -35,6 +35,8 @@ METRIC_PAGES = ROOT / "docs" / "metrics"
 DATASET_PAGES = ROOT / "docs" / "datasets"
 #: Pages that have their lists also without the site; ``python -m tools.docs.pages`` writes them.
 LISTED = (METRIC_PAGES / "index.md", DATASET_PAGES / "index.md", ROOT / "docs" / "recipes.md")
+#: The list of the pages that are neither in the navigation nor in the search.
+EVIDENCE = ROOT / "docs" / "evidence.md"
 #: Files at the root of the project that are pages of the site too.
 ROOT_PAGES = ("CHANGELOG.md", "SECURITY.md")
 PROFILES = ("clean", "paper")
@@ -351,9 +353,17 @@ def navigation(nav: list[Any]) -> list[Any]:
     return [{title: [part[0], *more[title], *part[1:]] if title in more else part} for title, part in parts]
 
 
+def evidence() -> list[str]:
+    """The pages that the tables of :data:`EVIDENCE` list."""
+    return re.findall(r"^\| \[[^]]+\]\(([\w-]+\.md)\) \|", EVIDENCE.read_text(encoding="utf-8"), re.MULTILINE)
+
+
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Fills in the navigation; called by mkdocs."""
+    """Fills in the navigation, and allows the pages of evidence to be out of it; called by mkdocs."""
+    from pathspec.gitignore import GitIgnoreSpec
+
     config.nav = navigation(config.nav or [])
+    config.not_in_nav = GitIgnoreSpec.from_lines(f"/{page}" for page in evidence())
     return config
 
 
@@ -386,8 +396,10 @@ def main() -> None:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Fills in the parts from the registries; called by mkdocs."""
+    """Fills in the parts from the registries, and takes evidence out of the search; called by mkdocs."""
     del config, files
+    if page.file.src_uri in evidence():
+        page.meta["search"] = {"exclude": True}
     return linked(fill(markdown, page.meta), page.file.src_uri)
 
 

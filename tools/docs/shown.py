@@ -1,6 +1,6 @@
 """What pages say of runs, as it is shown: the sentences of a bundled model, of a random network and of a real model.
 
-``python -m tools.docs.shown RUN… --page docs/questions.md`` writes, between two marks of the page, the conclusion of
+``python -m tools.docs.shown RUN…`` writes, between two marks of ``docs/shown.md``, the conclusion of
 each run, and each of its rows with the number, the place beside the ideal value, and the sentence. The random network
 is made by ``python -m tools.docs.shown --random FOLDER``, with the tokenizer of ``tiny-causal``.
 """
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Writes the sentences of runs into a page, or a random network into a folder."""
     parser = argparse.ArgumentParser(description="What pages say of runs.")
     parser.add_argument("runs", nargs="*", type=Path)
-    parser.add_argument("--page", type=Path, default=Path("docs/questions.md"))
+    parser.add_argument("--page", type=Path, default=Path("docs/shown.md"))
     parser.add_argument("--random", type=Path, help="write a random network into this folder")
     options = parser.parse_args(arguments)
     if options.random:
