@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from cards.common.numbers import Scale, detectable_text
-from cards.common.options import ended, single
+from cards.common.options import UsageError, ended, single
 from cards.common.sentences import say
 from cards.common.terminal import show_wrapped, text_table
 from cards.common.verdict import LEVEL
@@ -74,10 +74,26 @@ def of_run(run: Report, benchmark: str, n: int, clusters: int, icc: float) -> It
             yield score.short_name, score.ideal, metric_range([score]), error, math.sqrt(2) * error
 
 
+def size_of_run(run: Report, benchmark: str, clusters: int | None) -> tuple[int, int]:
+    """The rows and clusters of the first headline of a benchmark in a run.
+
+    Raises
+    ------
+    ScoringError
+        When the run has no score of the benchmark with an interval.
+    """
+    for score in headline_scores(run):
+        if score.estimate.benchmark == benchmark and score.estimate.error > 0:
+            return score.estimate.n, clusters or score.estimate.clusters
+    raise ScoringError(f"The run {run.name} has no interval of {benchmark}; give --n with the number of rows.")
+
+
 def main(
     benchmark: Annotated[str, typer.Argument(help="The benchmark of the run.")],
-    n: Annotated[int, typer.Option("--n", min=2, help="Number of rows of the group.")],
-    clusters: Annotated[int | None, typer.Option(min=2, help="Clusters of the rows; by default one a row.")] = None,
+    n: Annotated[int | None, typer.Option("--n", min=2, help="Rows of the group; by default those of --run.")] = None,
+    clusters: Annotated[
+        int | None, typer.Option(min=2, help="Clusters of the rows; by default one a row, or those of --run.")
+    ] = None,
     run: Annotated[Path | None, typer.Option(help="Take the variance of this run.")] = None,
     icc: Annotated[float, typer.Option(min=0.0, max=1.0, help="Correlation of rows of a cluster.")] = 0.05,
     changed: Annotated[
@@ -89,14 +105,21 @@ def main(
 
     A proportion needs no run; for other scores give --run. Exit status: 1 when something cannot be done.
     """
-    console, clusters = Console(), clusters or n
+    console = Console()
     with ended(Console(stderr=True), ScoringError):
         chosen = benchmarks.get(benchmark)
         if run:
-            scores = of_run(report.read(run), chosen.name, n, clusters, icc)
+            stored = report.read(run)
+            if n is None:
+                n, clusters = size_of_run(stored, chosen.name, clusters)
+            clusters = clusters or n
+            scores = of_run(stored, chosen.name, n, clusters, icc)
             lacks = f"{run} has no interval of {benchmark}"
             variance = f"the variance of {run}, two runs as if independent"
+        elif n is None:
+            raise UsageError("Missing option '--n'.")
         else:
+            clusters = clusters or n
             scores = of_design(chosen, n, clusters, icc, changed)
             lacks = f"No score of {benchmark} is a proportion"
             variance = f"shares of one half, {changed:g} of the rows changed, and a correlation of {icc:g} in a cluster"

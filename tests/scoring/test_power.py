@@ -184,6 +184,11 @@ def test_the_command_says_the_minimum_detectable_effects_of_a_run(runs):
     done = command("probes", "power", "biaske", "--n", 60, "--run", runs[0])
     assert done.returncode == 0, done.stderr
     assert "two runs as if independent" in " ".join(done.stdout.split())
+    alone = command("probes", "power", "biaske", "--run", runs[0])
+    assert (alone.returncode, alone.stdout) == (0, done.stdout)
+    done = command("probes", "power", "stereoset", "--run", runs[0])
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "has no interval of stereoset; give --n" in " ".join(done.stderr.split())
     done = command("probes", "power", "stereoset", "--n", 60, "--run", runs[0])
     assert (done.returncode, done.stdout) == (1, "")
     assert "has no interval of stereoset; give --run" in " ".join(done.stderr.split())
