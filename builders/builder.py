@@ -4,7 +4,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import cache
@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from builders import datasets
@@ -185,6 +186,8 @@ class Builder:
         entries = dict(unchanged)
         for name, plan in todo.items():
             entries[name] = self._build(dataset, name, plan, staged)
+        if old and old.version == dataset.version:
+            _refuse_other_rows(target, old_configs, entries, staged)
         # The manifest keeps why configs of the other profile were left out.
         old_left_out = old.left_out if old and self.profile != Profile.all else {}
         manifest = self.manifest(dataset, entries, old_left_out | left_out)
@@ -264,6 +267,52 @@ class Builder:
         facts["citations"] = {key: pinned.citations[key] for key in sorted(citations)}
         facts["meanings"] = _meanings(dataset.name, configs)
         return Manifest(**facts)
+
+
+def _refuse_other_rows(
+    target: Path, old: Mapping[str, ConfigEntry], new: Mapping[str, ConfigEntry], staged: Path
+) -> None:
+    """Raises an error when a config has other rows than the folder of the same version.
+
+    Rows out of another alternative of a source are no change of the data set; the manifest says what it lacks.
+    """
+    for name in new.keys() & old.keys():
+        before, after = old[name], new[name]
+        if [source.alternative for source in before.sources] != [source.alternative for source in after.sources]:
+            continue
+        for split, entry in after.splits.items():
+            earlier = before.splits.get(split)
+            if earlier and earlier.content != entry.content:
+                counted = "its file is missing"
+                if (target / earlier.file).is_file():
+                    counted = count_changes(pq.read_table(target / earlier.file), pq.read_table(staged / entry.file))
+                raise BuildError(
+                    f"{target.name} {name} {split} has other rows than the folder {target} of the same version "
+                    f"({counted}); give the data set a new version, see the rows with --diff, or move the folder away."
+                )
+
+
+def row_changes(before: pa.Table, after: pa.Table) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Each row that was removed, added or changed: its id, and the columns that differ, before and after.
+
+    >>> old = pa.table({"id": ["a", "b"], "text": ["one", "two"]})
+    >>> list(row_changes(old, pa.table({"id": ["b", "c"], "text": ["2", "three"]})))
+    [('a', {'text': 'one'}, {}), ('b', {'text': 'two'}, {'text': '2'}), ('c', {}, {'text': 'three'})]
+    """
+    old, new = ({row.pop("id"): row for row in table.to_pylist()} for table in (before, after))
+    for row_id in old | new:
+        ours, theirs = old.get(row_id, {}), new.get(row_id, {})
+        differing = [column for column in ours | theirs if ours.get(column) != theirs.get(column)]
+        if differing:
+            yield row_id, {c: ours[c] for c in differing if c in ours}, {c: theirs[c] for c in differing if c in theirs}
+
+
+def count_changes(before: pa.Table, after: pa.Table) -> str:
+    """How many rows were changed, added and removed, in words."""
+    counts = {"changed": 0, "new": 0, "gone": 0}
+    for _, old, new in row_changes(before, after):
+        counts["new" if not old else "gone" if not new else "changed"] += 1
+    return ", ".join(f"{count:,} {word}" for word, count in counts.items() if count) or "another order"
 
 
 def _meanings(name: str, configs: Mapping[str, ConfigEntry]) -> dict[str, str]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from builders import datasets
-from builders.builder import Builder, Profile, without_details
+from builders.builder import Builder, Profile, count_changes, row_changes, without_details
 from builders.dataset import BuildError, DataSet, SourceUnavailable
 from builders.files.manifest import CARD, NAME, ConfigEntry, Manifest, bytes_sha256, file_sha256, read_manifest
 from builders.publish.publication import make_publication
@@ -248,6 +248,51 @@ def _row_differences(file: str, config: str, expected: pa.Table, table: pa.Table
         yield f"{file}: config {config} has its rows in another order or more than once."
 
 
+def diff(names: Sequence[str], fetcher: Fetcher, out: Path, progress: Progress) -> Iterator[str]:
+    """What a build would change in each folder, as lines: a sentence for each file, and its rows before and after.
+
+    A row that was removed has ``-`` before it and one that is new ``+``; a changed one has both, with the columns that
+    differ.
+
+    Raises
+    ------
+    SourceUnavailable
+        When a config of the folder cannot be built.
+    """
+    with tempfile.TemporaryDirectory(prefix="diff-") as scratch:
+        builder = Builder(fetcher, Path(scratch), Profile.all, progress)
+        for name in names:
+            before, staged, after = _fresh(builder, name, out / name)
+            for config, entry in after.configs.items():
+                for split, new in entry.splits.items():
+                    old = before.configs[config].splits.get(split) if config in before.configs else None
+                    if old and old.content == new.content:
+                        continue
+                    tables = [pq.read_table(staged / new.file)]
+                    tables.insert(0, pq.read_table(out / name / old.file) if old else tables[0].slice(0, 0))
+                    yield f"{name} {config} {split}: {count_changes(*tables)}"
+                    for row_id, ours, theirs in row_changes(*tables):
+                        for mark, values in (("-", ours), ("+", theirs)):
+                            if values:
+                                yield f"{mark} {row_id} {json.dumps(values, ensure_ascii=False)}"
+
+
+def _fresh(builder: Builder, name: str, folder: Path) -> tuple[Manifest, Path, Manifest]:
+    """The manifest of a folder, a fresh build of the same configs, and its manifest."""
+    published = read_manifest(folder)
+    if published is None:
+        raise BuildError(f"{folder} has no manifest.json to check; build it first with the same --out.")
+    # Built in another folder, so that a check never changes the published one.
+    result = builder.stage(datasets.get(name))
+    unchecked = [config for config in published.configs if config in result.left_out]
+    if unchecked or not result.manifest or not result.staged:
+        raise SourceUnavailable(
+            f"{name}: {', '.join(unchecked)} cannot be checked without its sources; "
+            f"{next(iter(result.left_out.values()))}"
+        )
+    return published, result.staged, result.manifest
+
+
 def check(names: Sequence[str], fetcher: Fetcher, out: Path, progress: Progress) -> tuple[list[str], list[str]]:
     """The :func:`differences` of published folders from a fresh build of the same configs, and remarks.
 
@@ -261,18 +306,8 @@ def check(names: Sequence[str], fetcher: Fetcher, out: Path, progress: Progress)
         builder = Builder(fetcher, Path(scratch), Profile.all, progress)
         for name in names:
             folder, dataset = out / name, datasets.get(name)
-            published = read_manifest(folder)
-            if published is None:
-                raise BuildError(f"{folder} has no manifest.json to check; build it first with the same --out.")
-            # Built in another folder, so that a check never changes the published one.
-            result = builder.stage(dataset)
-            unchecked = [config for config in published.configs if config in result.left_out]
-            if unchecked or not result.manifest or not result.staged:
-                raise SourceUnavailable(
-                    f"{name}: {', '.join(unchecked)} cannot be checked without its sources; "
-                    f"{next(iter(result.left_out.values()))}"
-                )
-            new_wrong, new_remarks = differences(folder, published, result.manifest, result.staged, dataset)
+            published, staged, manifest = _fresh(builder, name, folder)
+            new_wrong, new_remarks = differences(folder, published, manifest, staged, dataset)
             wrong += [f"{name}/{sentence}" for sentence in new_wrong]
             remarks += [f"{name}/{sentence}" for sentence in new_remarks]
     return wrong, remarks

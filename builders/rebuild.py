@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from builders import datasets
 from builders.builder import BuildResult, Profile, build_datasets
 from builders.check import check as check_datasets
+from builders.check import diff as diff_datasets
 from builders.dataset import BuildError
 from builders.sources.fetch import Fetcher, default_cache, default_mirror
 from cards.common.options import ended, single, start
@@ -70,6 +71,9 @@ def main(
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; compare the folders in --out row by row.")
     ] = False,
+    diff: Annotated[
+        bool, typer.Option("--diff", help="Write nothing; print each row that a build would change in --out.")
+    ] = False,
     profile: Annotated[Profile, typer.Option(help="Published definitions (paper), our own (clean), or all.")] = (
         Profile.all
     ),
@@ -81,7 +85,7 @@ def main(
     """Rebuild the data sets from pinned sources into OUT, one folder for each, ready for load_dataset.
 
     Exit status: 0 when all requested configs are built (with --offline also when configs were left out);
-    1 when a source changed, a row is wrong or --check found a difference; 2 when sources are not available.
+    1 when a source changed, a row is wrong or --check or --diff found a difference; 2 when sources are not available.
     """
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # for terminals without Unicode
@@ -97,12 +101,18 @@ def main(
         # On the error stream, so that the output holds only the table and can be compared.
         with Progress(*columns, console=errors, transient=True) as progress:
             fetcher = Fetcher(default_cache(), mirror or default_mirror(), offline, progress)
-            if check:
+            if diff:
+                lines = list(diff_datasets(names, fetcher, out, progress))
+            elif check:
                 wrong, remarks = check_datasets(names, fetcher, out, progress)
             else:
                 results = build_datasets(names, fetcher, out, profile, progress)
         for note in fetcher.notes:
             errors.print(note)
+        if diff:
+            for line in lines or ["No row differs."]:
+                console.print(line)
+            raise typer.Exit(1 if lines else 0)
         if check:
             for sentence in remarks + wrong:
                 console.print(sentence)

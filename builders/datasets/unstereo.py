@@ -207,6 +207,9 @@ def _mended(source_set: _Set, files: Files) -> Iterator[tuple[_Record, str, str]
         key = normalise(template)
         if record.natural is False:
             reason = "was judged unnatural"
+        elif record.revised:
+            # The published verdict on a revised sentence is that on its first version.
+            reason = "was revised after it was judged"
         else:
             reason = flaw(record.template)
         if not reason and key in seen:
@@ -225,8 +228,7 @@ def _clean(source_set: _Set, files: Files) -> Rows:
         score = max_pmi_diff(template, table, "clean")
         values = _sentences(template) | {
             "word": record.word,
-            # The published verdict on a revised sentence is that on its first version.
-            "natural": None if record.revised else record.natural,
+            "natural": record.natural,
             "max_pmi_diff": score.value,
             "max_pmi_word": score.word,
             "pmi_coverage": score.coverage,

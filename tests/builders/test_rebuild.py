@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from builders import datasets
 from builders import rebuild as command
 from builders.builder import Profile, build_datasets
-from builders.check import check
+from builders.check import check, diff
 from builders.dataset import BuildError, SourceUnavailable
 from builders.files import write
 from builders.files.manifest import NAME, file_sha256, read_manifest
@@ -144,6 +144,45 @@ def test_building_one_profile_keeps_the_configs_of_the_other(tmp_path):
     _, (result,) = build(tmp_path, Profile.clean)
     assert result.built == {"llm-1"}
     assert tree(folder) == whole
+
+
+def with_other_rows(monkeypatch, version):
+    """The data set with one word changed in a config, a row left out of it and a new one, and newer code."""
+    before = datasets.get(PROBES)
+
+    def rows(files):
+        first, second, *others = next(c for c in before.configs if c.name == "templates").rows(files)
+        yield dataclasses.replace(first, values=first.values | {"prompt": "Another prompt"})
+        yield dataclasses.replace(second, id="new")
+        yield from others
+
+    configs = [dataclasses.replace(c, rows=rows) if c.name == "templates" else c for c in before.configs]
+    changed = dataclasses.replace(before, version=version, configs=tuple(configs))
+    monkeypatch.setattr(datasets, "get", lambda name: changed)
+    monkeypatch.setattr("builders.builder._project_digest", lambda: "newer")
+
+
+def test_other_rows_under_the_same_version_are_refused_and_shown_by_diff(tmp_path, monkeypatch):
+    folder, _ = build(tmp_path)
+    whole = tree(folder)
+    assert list(diff([PROBES], fetcher(tmp_path), tmp_path / "out", Progress(disable=True))) == []
+    with_other_rows(monkeypatch, datasets.get(PROBES).version)
+    with pytest.raises(BuildError, match=r"templates test has other rows .*same version \(1 changed, 1 new, 1 gone\)"):
+        build(tmp_path)
+    assert tree(folder) == whole
+    head, *lines = diff([PROBES], fetcher(tmp_path), tmp_path / "out", Progress(disable=True))
+    assert head == f"{PROBES} templates test: 1 changed, 1 new, 1 gone"
+    assert [line[0] for line in lines] == ["-", "+", "-", "+"]
+    assert '{"prompt": "Another prompt"}' in lines[1]
+    assert tree(folder) == whole
+
+
+def test_other_rows_under_a_new_version_are_built(tmp_path, monkeypatch):
+    folder, _ = build(tmp_path)
+    with_other_rows(monkeypatch, "9.0.0")
+    _, (result,) = build(tmp_path)
+    assert "templates" in result.built
+    assert read_manifest(folder).version == "9.0.0"
 
 
 def test_configs_of_another_version_are_not_mixed_in(tmp_path, monkeypatch):

@@ -162,16 +162,18 @@ def test_a_neutral_template_has_no_flaw(template):
 
 
 @pytest.mark.fault(20)
-def test_unnatural_and_repeated_templates_are_dropped_and_a_revised_one_has_no_verdict(tmp_path):
+def test_unnatural_revised_and_repeated_templates_are_dropped(tmp_path):
     records = [
         ("{pronoun} left.", False, False),
         ("{pronoun} left.", True, True),
+        ("{pronoun} left.", True, False),
         ("{pronoun}  left.", True, False),
         ("{pronoun} left again.", True, False),
     ]
     rows = built("ours-5", judged(tmp_path, *records))
-    assert reasons(rows) == {0: "was judged unnatural", 2: "occurs elsewhere in the set"}
-    assert [row.values["natural"] for row in kept(rows)] == [None, True]
+    revised = "was revised after it was judged"
+    assert reasons(rows) == {0: "was judged unnatural", 1: revised, 3: "occurs elsewhere in the set"}
+    assert [row.values["natural"] for row in kept(rows)] == [True, True]
 
 
 def test_a_flag_that_is_neither_true_nor_false_stops_the_build(tmp_path):
@@ -436,16 +438,16 @@ def test_the_plain_sets_have_these_rows_and_drops(clean):
     for name, rows in clean.items():
         dropped = list(reasons_of(rows))
         counts[name] = (len(kept(rows)), {reason: dropped.count(reason) for reason in sorted(set(dropped))})
-    unnatural, again, remark = (
+    unnatural, again, revised = (
         "was judged unnatural",
         "occurs elsewhere in the set",
-        "is a chat model's remark on a sentence",
+        "was revised after it was judged",
     )
     gendered = "has a gendered word outside its slots"
     assert counts == {
-        "ours-5": (4255, {gendered: 26, remark: 3, again: 121, unnatural: 549}),
-        "ours-10": (4691, {gendered: 36, remark: 1, again: 12, unnatural: 203}),
-        "ours-20": (4790, {gendered: 46, remark: 1, again: 2, unnatural: 106}),
+        "ours-5": (3870, {gendered: 19, revised: 395, again: 121, unnatural: 549}),
+        "ours-10": (4354, {gendered: 30, revised: 344, again: 12, unnatural: 203}),
+        "ours-20": (4376, {gendered: 41, revised: 420, again: 2, unnatural: 106}),
         "winobias": (1576, {gendered: 7, again: 3}),
         "winogender": (240, {}),
     }
