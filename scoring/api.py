@@ -148,7 +148,7 @@ def evaluate(model: Any = "", **options: Unpack[EvaluateOptions]) -> RunResult |
         for name in OF_SEVERAL:
             if values.get(name):
                 raise ScoringError(f"--{name} needs several models; give a list, which may have one.")
-        return evaluated(Call.of(model, values), console)
+        return evaluated(Call.of(model, values).with_base(), console)
 
 
 def _signature() -> Signature:

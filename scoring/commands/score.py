@@ -234,7 +234,9 @@ def main(
         model = ""
         if named:
             model = named[0]
-        call = Call.of(model, values)
+        call = Call.of(model, values).with_base()
+        # The folder of an adapter names both the adapter and its base model.
+        values |= {"adapter": call.loading.adapter, "revision": call.loading.revision}
         kind = chosen(call)
         if kind.remote and not processes.first:
             # One process asks the servers, which do the work.

@@ -71,11 +71,30 @@ def check_model(folder: Path, model: str) -> None:
     if folder.is_file() or (folder / "config.json").is_file():
         return
     if (folder / "adapter_config.json").is_file():
-        raise ScoringError(f"{model!r} is an adapter; give the model it was trained for, and this as its adapter.")
+        named = base_of(folder)[0] or "the model it was trained for"
+        raise ScoringError(f"{model!r} is an adapter; give {named}, and this as its adapter.")
     what = "has no config.json, so transformers does not know it"
     if (folder / "results.json").is_file() or any(folder.glob("*/results.json")):
         what = "has results of runs and no config.json"
     raise ScoringError(f"{model!r} {what}; give the folder of a transformers model.")
+
+
+def base_of(folder: Path) -> tuple[str, str | None]:
+    """The model that the adapter in a folder was trained for, and its revision; empty where the folder is no adapter.
+
+    A merged model has a ``config.json`` as well and is scored as it is.
+    """
+    if (folder / "config.json").is_file():
+        return "", None
+    try:
+        config = json.loads((folder / "adapter_config.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return "", None
+    base = config.get("base_model_name_or_path") if isinstance(config, dict) else None
+    if not isinstance(base, str):
+        return "", None
+    revision = config.get("revision")
+    return base, revision if isinstance(revision, str) else None
 
 
 def facts(folder: Path) -> Facts:

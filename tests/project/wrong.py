@@ -193,7 +193,7 @@ score tiny_causal -> 1 'tiny_causal' (did you mean 'tiny-causal'?) is no bundled
 score ./mymodel -> 1 There is no folder './mymodel'; give a folder that is there, or a name on the Hub.
 score mymodel/ -> 1 There is no folder 'mymodel/'; give a folder that is there, or a name on the Hub.
 score emptydir -> 1 'emptydir' has no config.json, so transformers does not know it; give the folder of a transforme
-score adapteronly -> 1 'adapteronly' is an adapter; give the model it was trained for, and this as its adapter.
+score adapteronly -> 1 There is no folder './gone'; give a folder that is there, or a name on the Hub.
 score prompts.csv -> 1 'prompts.csv' is a file and no model; give the folder of a model or its name on the Hub. Prom
 score o -> 1 'o' has results of runs and no config.json; give the folder of a transformers model.
 score notes.txt -> 1 'notes.txt' is a file and no model; give the folder of a model or its name on the Hub. Prompts
@@ -320,7 +320,7 @@ install -> 2 No command is called 'install'; give one of
 """
 #: The files of the folder in which the lines run, by name; a name that ends in a slash is an empty folder.
 FILES = {
-    "adapteronly/adapter_config.json": '{"peft_type": "LORA", "base_model_name_or_path": "gpt2"}',
+    "adapteronly/adapter_config.json": '{"peft_type": "LORA", "base_model_name_or_path": "./gone"}',
     "empty.csv": "",
     "emptydir/": "",
     "emptylist.txt": "",

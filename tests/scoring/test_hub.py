@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
+import scoring
 from scoring.inference.load_options import load
 from scoring.types import Option, Request
 from tests.scoring.made import data_set
@@ -55,6 +56,19 @@ def adapter(folder):
     settings = peft.LoraConfig(r=2, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
     peft.get_peft_model(base, settings).save_pretrained(folder)
     return folder
+
+
+def test_an_adapter_alone_is_scored_on_the_model_that_it_names(tmp_path):
+    (tmp_path / "data").mkdir()
+    data_set(tmp_path / "data", "unstereo", {("ours-5", "test"): list(rows())})
+    settings = {"benchmarks": "unstereo", "data": tmp_path / "data", "resamples": 100, "device": "cpu"}
+    base = str(tiny.DATA / "tiny-causal")
+    alone = scoring.evaluate(adapter(tmp_path / "adapter"), **settings).report
+    both = scoring.evaluate(base, adapter=tmp_path / "adapter", **settings).report
+    assert (alone.model, alone.adapter) == (both.model, both.adapter)
+    assert alone.adapter.startswith(str(tmp_path / "adapter"))
+    assert [e.value for e in alone.estimates] == [e.value for e in both.estimates]
+    assert [e.value for e in alone.estimates] != [e.value for e in scoring.evaluate(base, **settings).estimates]
 
 
 def repositories(folder):

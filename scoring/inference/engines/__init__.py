@@ -104,6 +104,17 @@ class Call:
             refuse_wrong_name(model)
         return call
 
+    def with_base(self) -> Call:
+        """The call with the base model of the folder of an adapter, and the folder as its adapter; else as it is."""
+        if self.in_memory or self.loading.adapter or self.servers.base_url or self.sampling.chat_api:
+            return self
+        base, revision = fetching.base_of(Path(self.model))
+        if not base:
+            return self
+        revision = self.loading.revision or revision
+        loading = replace(self.loading, model=base, revision=revision, adapter=str(self.model))
+        return replace(self, model=base, loading=loading)
+
     @property
     def in_memory(self) -> bool:
         """Whether the model is an object and no name."""
