@@ -68,7 +68,7 @@ def test_an_adapter_alone_is_scored_on_the_model_that_it_names(tmp_path):
     assert (alone.model, alone.adapter) == (both.model, both.adapter)
     assert alone.adapter.startswith(str(tmp_path / "adapter"))
     assert [e.value for e in alone.estimates] == [e.value for e in both.estimates]
-    assert [e.value for e in alone.estimates] != [e.value for e in scoring.evaluate(base, **settings).estimates]
+    assert [e.value for e in alone.estimates] != [e.value for e in scoring.evaluate(base, **settings).report.estimates]
 
 
 def repositories(folder):
