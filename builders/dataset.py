@@ -220,7 +220,8 @@ class DataSet:
     the meaning of a score on the data. ``language`` is a code, or several with spaces between them. ``written``
     describes how this project wrote sentences, and their limits. ``task_categories`` are the Hub's names of the tasks.
     ``benchmark`` says how the data set is a benchmark on the Hub (:mod:`cards.dataset_card`); without it, the data set
-    is none.
+    is none. ``benchmarks`` are the benchmarks that read it, and ``changes`` says what each version changed.
+    ``language_creators`` says who wrote its texts and ``annotations_creators`` its labels, in the words of the Hub.
 
     Example
     -------
@@ -249,6 +250,10 @@ class DataSet:
     tags: tuple[str, ...] = field(default=("gender-bias", "fairness", "evaluation"))
     task_categories: tuple[str, ...] = ("text-generation",)
     benchmark: Mapping[str, Any] = field(default_factory=dict)
+    benchmarks: tuple[str, ...] = ()
+    changes: Mapping[str, str] = field(default_factory=dict)
+    annotations_creators: tuple[str, ...] = ()
+    language_creators: tuple[str, ...] = ()
 
 
 def declared(

@@ -16,6 +16,7 @@ The Hub accepts one registered evaluation framework for a data set. The manifest
 """
 
 import json
+import re
 from typing import Any
 
 from cards.common.text import CardError, template
@@ -28,6 +29,10 @@ HUB_LICENCES = {
     "CC-BY-SA-4.0": "cc-by-sa-4.0",
     "CC-BY-NC-4.0": "cc-by-nc-4.0",
 }
+_ARXIV = re.compile(r"(?:arXiv:|eprint = \{)(\d{4}\.\d{4,5})")
+_DOI, _URL = re.compile(r"doi = \{(.+?)\}"), re.compile(r"url = \{(.+?)\}")
+_TITLE = re.compile(r"title = \{(.*?)\},\n", re.DOTALL)
+_REPOSITORY = re.compile(r"https://raw\.githubusercontent\.com/([^/]+/[^/]+)/")
 #: What the data sets are for.
 USES = (
     "Measuring gender bias of language models, and what mitigation does to it, as the papers cited describe.",
@@ -72,8 +77,10 @@ def dataset_card(manifest: str, *, organisation: str = "org", row: dict[str, Any
     licences = {key: facts["licences"][key] for key in licence_keys(facts)}
     citations = [facts["citations"][key] for key in citation_keys(facts)]
     boards = [f"`{task['id']}`" for task in tasks(manifest)]
-    # Manifests of earlier versions say no category of task.
-    facts.setdefault("task_categories", [])
+    # Manifests of earlier versions do not say these.
+    for name in ("task_categories", "benchmarks", "annotations_creators", "language_creators"):
+        facts.setdefault(name, [])
+    facts.setdefault("changes", {})
     return template("dataset_card.md.j2").render(
         facts,
         organisation=organisation,
@@ -86,6 +93,9 @@ def dataset_card(manifest: str, *, organisation: str = "org", row: dict[str, Any
         row=row,
         is_dropped=any(entry["dropped"] for c in facts["configs"].values() for entry in c["splits"].values()),
         hub_licences=sorted({HUB_LICENCES.get(key, "other") for key in licences}),
+        other_licences=[key.removeprefix("LicenseRef-").lower() for key in licences if key not in HUB_LICENCES],
+        papers_and_code=_links(facts, citations),
+        own=not any(config["sources"] for config in facts["configs"].values()),
         shown_licences=licences,
         shown_citations=citations,
         size=_size_category(rows),
@@ -117,15 +127,19 @@ def _check_licence_and_citations(facts: dict[str, Any], name: str, config: dict[
 
 
 def default_config(facts: dict[str, Any]) -> str:
-    """The config that is loaded when none is named: the first that is whole and no published definition, if any.
+    """The config that is loaded when none is named: the first that is whole, no published definition, and asks models.
 
     >>> parts = {"columns": {"id": "string"}, "quotes": ["text"]}
     >>> default_config({"configs": {"a": parts, "b-paper": {"columns": {}}, "c": {"columns": {}}}})
     'c'
     """
     names: list[str] = list(facts["configs"])
+    tasks_of_hub = facts.get("benchmark", {}).get("configs") or names
+    order = {}
+    for name in names:
+        order[name] = (bool(withheld_columns(facts["configs"][name])), _is_paper(name), name not in tasks_of_hub)
     # min keeps the first of equal names, which is the order of the data set.
-    return min(names, key=lambda name: (bool(withheld_columns(facts["configs"][name])), _is_paper(name)))
+    return min(names, key=lambda name: order[name])
 
 
 def _is_paper(name: str) -> bool:
@@ -165,6 +179,30 @@ def _sources(facts: dict[str, Any]) -> list[dict[str, Any]]:
             else:
                 entry["configs"].append(name)
     return [by_name[name] for name in sorted(by_name)]
+
+
+def _links(facts: dict[str, Any], citations: list[str]) -> list[str]:
+    r"""The papers and repositories of a data set as links in Markdown; the Hub tags the arXiv ids in them.
+
+    >>> config = {"sources": [{"files": [{"url": "https://raw.githubusercontent.com/org/code/main/a.csv"}]}]}
+    >>> _links({"configs": {"a": config}}, ["@article{a,\n  title = {{A} title},\n  eprint = {2405.09341}}"])
+    ['[A title](https://arxiv.org/abs/2405.09341)', '[org/code](https://github.com/org/code)']
+    """
+    links = []
+    for citation in citations:
+        title = _TITLE.search(citation)
+        for pattern, address in ((_ARXIV, "https://arxiv.org/abs/{}"), (_DOI, "https://doi.org/{}"), (_URL, "{}")):
+            found = pattern.search(citation)
+            if title and found:
+                name = " ".join(re.sub("[{}]", "", title[1]).split())
+                links.append(f"[{name}]({address.format(found[1])})")
+                break
+    repositories = set()
+    for config in facts["configs"].values():
+        for source in config["sources"]:
+            for file in source["files"]:
+                repositories.update(_REPOSITORY.findall(file["url"]))
+    return links + [f"[{name}](https://github.com/{name})" for name in sorted(repositories)]
 
 
 def _columns(facts: dict[str, Any]) -> list[tuple[list[str], tuple[tuple[str, str], ...]]]:

@@ -55,11 +55,14 @@ class Declarations:
         What is declared of a metric by the names of its data set and its own; None where nothing is.
     changes:
         The comparison of the run in a folder with its base in another, as ``compare.json`` has it.
+    datasets:
+        The names of the data sets that a leaderboard of the Hub can have scores of.
     """
 
     checked_run: Callable[[results.Report, Path], results.Upload]
     metric: Callable[[str, str], Published | None]
     changes: Callable[[Path, Path], Mapping[str, Any]]
+    datasets: Callable[[], tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -528,10 +531,6 @@ def page(tables: list[TaskTable]) -> str:
     )
 
 
-#: The data sets of the project whose scores a leaderboard of the Hub has.
-DATASETS = ("gender-neutral-probes", "occugender", "unstereo", "biaske", "bbq", "mbbq", "pronouns", "gest")
-
-
 def publish_space(api: Any, name: str, content: bytes) -> str:
     """Publishes a page as a static Space, which is created if there is none; returns its address."""
     files = {"README.md": template("space.md").render().encode(), "index.html": content}
@@ -571,8 +570,9 @@ class Collected:
         CardError
             When there is no such model.
         """
-        for model in hub_models(name, api, DATASETS):
-            self.add(model, hub_entries(model, hub_results(model, api), DATASETS, self.declarations))
+        datasets = self.declarations.datasets()
+        for model in hub_models(name, api, datasets):
+            self.add(model, hub_entries(model, hub_results(model, api), datasets, self.declarations))
 
     def add_path(self, path: Path) -> None:
         """Adds a run, all runs in a folder of them, or a model with ``.eval_results``."""

@@ -191,4 +191,14 @@ def headline_task(benchmark: Benchmark) -> str:
 
 
 #: What the leaderboard takes from this project.
-DECLARATIONS = Declarations(checked_run, published_metric, changes)
+def datasets_of_headlines() -> tuple[str, ...]:
+    """The data sets of which a benchmark has a headline, and so a score that can be published."""
+    names = []
+    for name in benchmarks.names():
+        headline = benchmarks.get(name).headline
+        if headline and headline.dataset not in names:
+            names.append(headline.dataset)
+    return tuple(names)
+
+
+DECLARATIONS = Declarations(checked_run, published_metric, changes, datasets_of_headlines)

@@ -108,6 +108,10 @@ class Manifest:
     written: list[str] = field(default_factory=list)
     task_categories: list[str] = field(default_factory=list)
     benchmark: dict[str, Any] = field(default_factory=dict)
+    benchmarks: list[str] = field(default_factory=list)
+    changes: dict[str, str] = field(default_factory=dict)
+    annotations_creators: list[str] = field(default_factory=list)
+    language_creators: list[str] = field(default_factory=list)
     #: What each column means that is not in every data set.
     meanings: dict[str, str] = field(default_factory=dict)
     #: SHA-256 of the card, by which a card that a user edited is known; manifests of earlier versions have none.

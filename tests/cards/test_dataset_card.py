@@ -56,6 +56,8 @@ def test_the_header_gives_explicit_configs_with_one_file_a_split():
         "task_categories": None,
         "size_categories": ["n<1K"],
         "tags": ["fairness"],
+        "multilinguality": ["monolingual"],
+        "source_datasets": ["extended"],
         "configs": [
             {
                 "config_name": "stsb",
@@ -121,6 +123,35 @@ def test_hostile_text_stays_in_its_cell_and_in_the_header():
     text = dataset_card(json.dumps(made))
     assert r"| stsb | a\|b\`c \<script\> | test 364; MIT |" in text
     assert header(text)["pretty_name"] == 'x"\n- injected: true'
+
+
+def test_a_visitor_finds_papers_code_the_command_versions_and_a_contact():
+    paper = "@article{dong,\n  title = {{A} paper},\n  journal = {arXiv preprint arXiv:2402.11190}\n}"
+    made = facts(citations=facts()["citations"] | {"dong": paper}, benchmarks=["neutral"], changes={"1.2.3": "Words."})
+    url = "https://raw.githubusercontent.com/org/code/abc/a.csv"
+    made["configs"]["stsb"]["sources"][0]["files"][0]["url"] = url
+    text = dataset_card(json.dumps(made), organisation="lab")
+    papers = "Papers and code: [A paper](https://arxiv.org/abs/2402.11190), [org/code](https://github.com/org/code)."
+    assert papers in text
+    assert "probes score MODEL --benchmarks neutral --data hub:lab\n" in text
+    assert "- 1.2.3: Words." in text
+    assert "https://huggingface.co/datasets/lab/probes/discussions" in text
+
+
+def test_a_licence_that_the_hub_does_not_know_has_a_name_and_a_link():
+    licences = facts()["licences"]
+    made = facts(licences=licences | {"LicenseRef-None-Stated": licences["MIT"]})
+    made["configs"]["stsb"]["licence"] = "LicenseRef-None-Stated"
+    head = header(dataset_card(json.dumps(made)))
+    assert head["license"] == ["cc-by-sa-4.0", "other"]
+    assert (head["license_name"], head["license_link"]) == ("none-stated", "LICENSES.md")
+
+
+def test_the_default_config_has_prompts_where_one_has():
+    made = facts()
+    made["configs"] = {"jobs": made["configs"]["stsb"], "explicit": made["configs"]["stsb"]}
+    made["benchmark"] = {"framework": "f", "configs": ["explicit"]}
+    assert 'load_dataset("org/probes", "explicit"' in dataset_card(json.dumps(made))
 
 
 def test_a_data_set_without_dropped_records_has_no_empty_table():

@@ -14,7 +14,6 @@ from cards import results
 from cards.common.text import CardError
 from cards.formats.evaluation import ResultSource, eval_files, published_results
 from cards.leaderboard import (
-    DATASETS,
     Collected,
     entries_of,
     headline_columns,
@@ -335,8 +334,13 @@ def test_a_data_set_without_a_leaderboard_is_one_sentence(hub, tmp_path):
     assert "error: org/pronouns is no data set of the Hub that you may read; correct the name." in result.stderr
 
 
-def test_the_data_sets_of_leaderboards_are_those_with_a_benchmark():
-    assert set(DATASETS) == {name for name in datasets.names() if datasets.get(name).benchmark}
+def test_a_leaderboard_has_the_data_sets_that_benchmarks_declare():
+    listed = set(DECLARATIONS.datasets())
+    assert {name for name in datasets.names() if datasets.get(name).benchmark} <= listed
+    assert {"stated-gender", "winogenerated"} <= listed
+    for name in datasets.names():
+        read = {each for each in benchmarks.names() if name in {part[0] for part in benchmarks.get(each).configs}}
+        assert set(datasets.get(name).benchmarks) == read, name
 
 
 def test_models_of_the_hub_and_runs_stand_on_one_page(hub, runs, tmp_path):
