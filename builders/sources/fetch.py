@@ -5,6 +5,8 @@ a temporary file, which is verified and then renamed. So a file with its final n
 processes download it at the same time.
 """
 
+from __future__ import annotations
+
 import hashlib
 import os
 import re
@@ -17,16 +19,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import responses
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pooch
-import requests
 
 from builders.dataset import BuildError, Fetched, Remote, Source, SourceChanged, SourceUnavailable
 from builders.sources.catalogue import mirror_path
 from builders.sources.retries import LONGEST_WAIT, TRANSIENT, Transient, retrying, seconds_to_wait
 from cards.common.files import put, replacing
 from cards.common.progress import Progress
+
+if TYPE_CHECKING:
+    import requests
 
 #: Time limits in seconds for the connection and for the next bytes.
 TIMEOUT = (5.0, 60.0)
@@ -220,6 +225,8 @@ class Fetcher:
 @contextmanager
 def _get(url: str) -> Iterator[requests.Response]:
     """The response with status 200; errors have neither headers nor tokens in their message."""
+    import requests  # takes a fifth of a second, which commands without a download do not wait for
+
     host = urlsplit(url).netloc
     try:
         with requests.get(url, headers=_headers(url), stream=True, timeout=TIMEOUT) as response:

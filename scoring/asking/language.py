@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import bdtrc, stdtr  # type: ignore[import-untyped]
+import scipy  # type: ignore[import-untyped]  # its parts are imported when they are used
 
 from cards.results import Language
 from scoring.types import Option, Request, Response
@@ -89,7 +89,7 @@ def judged(nats: np.ndarray, other: np.ndarray, baseline: np.ndarray, tokens: in
     mean = float(gains.mean())
     error = float(gains.std(ddof=1)) / math.sqrt(count)
     if error > 0:
-        p_unigram = float(stdtr(count - 1, -mean / error))
+        p_unigram = float(scipy.special.stdtr(count - 1, -mean / error))
     else:
         # All sentences gain the same, so t is infinite.
         p_unigram = float(mean < 0)
@@ -97,7 +97,7 @@ def judged(nats: np.ndarray, other: np.ndarray, baseline: np.ndarray, tokens: in
     # The chance of so many or more of so many sentences.
     p_order = 1.0
     if right:
-        p_order = float(bdtrc(right - 1, count, 0.5))
+        p_order = float(scipy.special.bdtrc(right - 1, count, 0.5))
     return Language(
         sentences=count,
         nats=float(nats.sum()) / tokens,

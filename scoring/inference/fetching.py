@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ NO_DEVICE = "No device is called {!r}; give cpu, cuda, cuda:1 …, or auto for a
 SMALL = (
     "config.json",
     "adapter_config.json",
+    "tokenizer.json",
     "tokenizer_config.json",
     "chat_template*",
     "additional_chat_templates/*",
@@ -129,17 +131,18 @@ def fetched(model: str, revision: str | None, only: list[str] | None, names: Ite
     Of a model in a GGUF file it is the file: one that is named, or the only one of a folder without a config.json. An
     error says which of the ``names`` is nearest to one that cannot be had.
     """
+    with suppress(OSError):  # a text that is too long for a path
+        if model and Path(model).is_dir():
+            return _gguf_in(Path(model)) or Path(model)
+        if Path(model).suffix == ".gguf" and Path(model).is_file():
+            return Path(model)
+    if is_path(model):
+        raise ScoringError(NO_FOLDER.format(model))
     # The client of the Hub takes a third of a second to import.
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError
 
     try:
-        if model and Path(model).is_dir():
-            return _gguf_in(Path(model)) or Path(model)
-        if Path(model).suffix == ".gguf" and Path(model).is_file():
-            return Path(model)
-        if is_path(model):
-            raise ScoringError(NO_FOLDER.format(model))
         return Path(snapshot_download(model, revision=revision, allow_patterns=only, ignore_patterns=list(UNUSED)))
     except (OSError, ValueError, HfHubHTTPError) as error:
         at_revision = ""

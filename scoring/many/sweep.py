@@ -189,11 +189,23 @@ def sweep(every: Mapping[str, Call], console: Console) -> Iterator[Outcome]:
     from scoring.asking.answering import SharedQuestions
 
     shared = Shared(checked(every), SharedQuestions())
+    waiting = []
+    # All are checked before the first is loaded; one that is wrong does not stop the others.
+    for name, call in every.items():
+        try:
+            if not call.many.server:
+                chosen(call).check(call, shared.parts)
+        except ScoringError as error:
+            assert call.settings.out
+            yield Outcome(name, call.settings.out, 0.0, str(error), error.exit_code)
+        else:
+            waiting.append((name, replace(call, shared=shared)))
+    if not waiting:
+        return
     with installed():
         # Two threads that import transformers at one time find it half imported.
         importlib.import_module("scoring.inference.model")
         importlib.import_module("scoring.inference.checkpoint")
-    waiting = [(name, replace(call, shared=shared)) for name, call in every.items()]
     fetching: Future[None] | None = None
     with ThreadPoolExecutor(1) as ahead:
         for place, (name, call) in enumerate(waiting):

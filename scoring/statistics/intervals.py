@@ -65,7 +65,7 @@ from itertools import product
 from typing import Literal
 
 import numpy as np
-from scipy.special import bdtr, betaincinv, nctdtrinc, ndtr, ndtri, stdtr, stdtrit  # type: ignore[import-untyped]
+import scipy  # type: ignore[import-untyped]  # its parts are imported when they are used
 
 from scoring.types import Floats
 
@@ -167,7 +167,7 @@ def student(freedom: float) -> float:
     >>> round(student(4), 3)
     2.776
     """
-    return float(stdtrit(freedom, 1 - _TAIL))
+    return float(scipy.special.stdtrit(freedom, 1 - _TAIL))
 
 
 def detectable(error: float, freedom: float, level: float = 1 - LEVEL) -> float:
@@ -183,7 +183,7 @@ def detectable(error: float, freedom: float, level: float = 1 - LEVEL) -> float:
     """
     if not error > 0:
         return math.nan
-    return error * float(nctdtrinc(freedom, 1 - POWER, stdtrit(freedom, 1 - level / 2)))
+    return error * float(scipy.special.nctdtrinc(freedom, 1 - POWER, scipy.special.stdtrit(freedom, 1 - level / 2)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,9 +265,9 @@ def clopper_pearson(rate: float, examples: float) -> tuple[float, float]:
     rest = examples - events
     low, high = 0.0, 1.0
     if rate >= _ROUNDING:
-        low = float(betaincinv(events, rest + 1, _TAIL))
+        low = float(scipy.special.betaincinv(events, rest + 1, _TAIL))
     if 1 - rate >= _ROUNDING:
-        high = float(betaincinv(events + 1, rest, 1 - _TAIL))
+        high = float(scipy.special.betaincinv(events + 1, rest, 1 - _TAIL))
     return low, high
 
 
@@ -365,11 +365,11 @@ def of_pairs(gains: int, losses: int, pairs: int) -> Interval:
     if gains == losses:
         return replace(wide, p=1.0)
     value, rarer, changes = (gains - losses) / pairs, min(gains, losses), gains + losses
-    p = float(bdtr(rarer, changes, 0.5))
+    p = float(scipy.special.bdtr(rarer, changes, 0.5))
     if rarer:
-        p += float(bdtr(rarer - 1, changes, 0.5))
+        p += float(scipy.special.bdtr(rarer - 1, changes, 0.5))
     # A normal interval reaches as much further than its middle as its quantile is larger than that of p.
-    reach = abs(value) * float(ndtri(_TAIL) / ndtri(max(p, 1e-300) / 2))
+    reach = abs(value) * float(scipy.special.ndtri(_TAIL) / scipy.special.ndtri(max(p, 1e-300) / 2))
     low, high = value - reach, value + reach
     if p < 1 - LEVEL:
         low, high = max(low, wide.low), min(high, wide.high)
@@ -397,7 +397,7 @@ def _students(center: float, error: float, freedom: float, method: Method) -> In
     """Center ± t · error, and the p that belongs to it."""
     center, reach = float(center), float(student(freedom) * error)
     if error:
-        p = 2 * float(stdtr(freedom, -abs(center) / error))
+        p = 2 * float(scipy.special.stdtr(freedom, -abs(center) / error))
     else:
         p = float(center == 0)
     return Interval(center - reach, center + reach, method, p, float(error), freedom)
@@ -413,12 +413,12 @@ def bootstrap(draws: Floats, clusters: int) -> Interval:
     if clusters < 2 or len(defined) < 2:
         return NONE
     # Percentiles are too narrow for few clusters: the tail is that of t, and √(n / (n − 1)) undoes the division by n.
-    tail = float(ndtr(-student(clusters - 1) * math.sqrt(clusters / (clusters - 1))))
+    tail = float(scipy.special.ndtr(-student(clusters - 1) * math.sqrt(clusters / (clusters - 1))))
     low, high = np.quantile(defined, (tail, 1 - tail))
     # p is moved outwards as the percentiles are. The observed value counts as a resample, so p is never 0.
     smaller = min((defined <= 0).sum(), (defined >= 0).sum())
     tail = min(0.5, (1 + int(smaller)) / (1 + len(defined)))
-    p = 2 * float(stdtr(clusters - 1, ndtri(tail) / math.sqrt(clusters / (clusters - 1))))
+    p = 2 * float(scipy.special.stdtr(clusters - 1, scipy.special.ndtri(tail) / math.sqrt(clusters / (clusters - 1))))
     return Interval.of(float(low), float(high), "bootstrap", p, clusters - 1)
 
 
@@ -510,7 +510,7 @@ def choices_of(pieces: Floats, without: Floats, freedom: float, extreme: str) ->
             of_clusters = without[:, part] - without[:, part, piece, None]
             squares = ((of_clusters - of_clusters.mean(axis=0)) ** 2).sum(axis=0)
             errors = np.sqrt((clusters - 1) / clusters * squares)
-            doubtful = abs(differences) <= float(stdtrit(freedom, 1 - _BEYOND_DOUBT / 2)) * errors
+            doubtful = abs(differences) <= float(scipy.special.stdtrit(freedom, 1 - _BEYOND_DOUBT / 2)) * errors
             allowed[part] = [other for other in range(count) if other == piece or doubtful[other]]
     every = np.array(list(product(*allowed)))
     same_piece = []
@@ -616,7 +616,7 @@ def _ends_of_each(scores: Floats, without: Floats, freedom: float) -> tuple[Floa
     reach = student(freedom) * errors
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(errors > 0, scores / errors, np.where(scores == 0, 0.0, np.copysign(np.inf, scores)))
-    return scores - reach, scores + reach, stdtr(freedom, -t)
+    return scores - reach, scores + reach, scipy.special.stdtr(freedom, -t)
 
 
 def correlation_within(values: Floats, codes: np.ndarray[tuple[int], np.dtype[np.intp]]) -> float:
@@ -667,7 +667,7 @@ def p_of(interval: Interval, value: float, ideal: float) -> float:
         return 1.0
     if reach <= 0:
         return 0.0
-    return 2 * float(stdtr(interval.freedom, -abs(value - ideal) / reach * student(interval.freedom)))
+    return 2 * float(scipy.special.stdtr(interval.freedom, -abs(value - ideal) / reach * student(interval.freedom)))
 
 
 def of_rank_correlation(r: float, models: int) -> tuple[float, float]:

@@ -1,18 +1,19 @@
 """Wrong command lines, and what each ends in: the table of ``tests.project.test_wrong``.
 
 As a program it runs them in one process in which torch cannot be imported, and prints what became of each as JSON; a
-line that wanted torch is known by that. ``python -m tests.project.wrong --seconds`` prints the processor time of each
-line instead, the longest first.
+line that wanted torch is known by that. ``python -m tests.project.wrong --seconds`` runs each line as a process of its
+own, and prints a table with processor time, exit status, command and sentence, the longest first.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import shlex
+import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +191,7 @@ score tiny-causal --token hf_x -> 2 No such option: --token
 score tiny-causal --revision v9 -> 1 'tiny-causal' is a folder, which has no revision 'v9'; leave out --revision.
 score tiny-casual -> 1 'tiny-casual' (did you mean 'tiny-causal'?) is no bundled model; give a name of the Hub or a
 score tiny_causal -> 1 'tiny_causal' (did you mean 'tiny-causal'?) is no bundled model; give a name of the Hub or a
+score ./mymodel ./other --prompts prompts.csv -> 4 2 of 2 models could not be scored: ./mymodel (exit status 1), ./o
 score ./mymodel -> 1 There is no folder './mymodel'; give a folder that is there, or a name on the Hub.
 score mymodel/ -> 1 There is no folder 'mymodel/'; give a folder that is there, or a name on the Hub.
 score emptydir -> 1 'emptydir' has no config.json, so transformers does not know it; give the folder of a transforme
@@ -382,7 +384,6 @@ def results() -> list[dict[str, Any]]:
         make_files(Path(folder))
         for line, _, _ in table():
             refused.wanted = ""
-            started = time.process_time()
             done = CliRunner().invoke(probes.app, shlex.split(line))
             found.append(
                 {
@@ -391,21 +392,37 @@ def results() -> list[dict[str, Any]]:
                     "output": done.output,
                     "raised": "" if isinstance(done.exception, SystemExit) else repr(done.exception),
                     "wanted": refused.wanted,
-                    "seconds": time.process_time() - started,
                 }
             )
         os.chdir("/")
     return found
 
 
+def measured() -> list[tuple[float, int, str, str]]:
+    """Of each line as a process of its own: seconds of processor time, exit status, the line and its sentence."""
+    path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1", "PROBES_PROGRESS": "off"}
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        make_files(Path(folder))
+        for line, _, _ in table():
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            command = [sys.executable, "-m", "probes", *shlex.split(line)]
+            done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            found.append((seconds, done.returncode, line, done.stderr.strip().rpartition("\n")[2]))
+    return found
+
+
 def main() -> None:
-    """Prints the results, or with ``--seconds`` the processor time of each line."""
-    found = results()
+    """Prints the results, or with ``--seconds`` the table with the processor time of each line."""
     if "--seconds" not in sys.argv:
-        print(json.dumps(found))
+        print(json.dumps(results()))
         return
-    for one in sorted(found, key=lambda one: -one["seconds"]):
-        print(f"{one['seconds']:.2f} s  probes {one['line']}")
+    print("seconds | status | command | sentence")
+    for seconds, status, line, sentence in sorted(measured(), reverse=True):
+        print(f"{seconds:.2f} | {status} | probes {line} | {sentence}")
 
 
 if __name__ == "__main__":

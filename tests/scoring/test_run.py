@@ -470,7 +470,7 @@ def test_a_text_longer_than_the_window_is_refused_or_marked(stories, tmp_path):
 
 
 @pytest.mark.fault(38)
-def test_a_debiasing_row_that_is_too_long_is_left_out_by_name_and_one_of_the_headline_is_refused(tmp_path):
+def test_a_debiasing_row_that_is_too_long_is_left_out_by_name_and_one_of_the_headline_is_refused(tmp_path, monkeypatch):
     model = shutil.copytree(BUNDLED["tiny-causal"], tmp_path / "short")
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 40}))
@@ -488,8 +488,16 @@ def test_a_debiasing_row_that_is_too_long_is_left_out_by_name_and_one_of_the_hea
     )
     too_long = [{**rows[0], "prompt": "We are fair. " * 30}, *rows[1:]]
     data_set(tmp_path / "other", "occugender", {("explicit", "test"): too_long})
-    with pytest.raises(ScoringError, match=r"explicit-none-nurse needs \d+ tokens .* window is 40"):
+    # Before weights are loaded, by the configuration and the file of the tokenizer.
+    monkeypatch.setattr(LoadOptions, "load", None)
+    with pytest.raises(ScoringError, match=r"explicit-none-nurse needs at least \d+ tokens .* window is 40"):
         scoring.evaluate(str(model), **{**about, "data": tmp_path / "other"})
+    monkeypatch.undo()
+    # A benchmark that was not named is left out, and the others are scored.
+    data_set(tmp_path / "other", "unstereo", {("ours-5", "test"): list(pairs("a"))})
+    result = scoring.evaluate(str(model), data=tmp_path / "other", resamples=20, device="cpu")
+    assert list(result.validity) == ["unstereo"]
+    assert any(re.search(r"needs at least .* the benchmark is left out", remark) for remark in result.remarks)
 
 
 @pytest.mark.mirror

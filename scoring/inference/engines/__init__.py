@@ -137,6 +137,9 @@ class EngineKind:
         Whether servers do the work, so that one process is enough.
     folder:
         Further texts that make another default folder of a run.
+    check:
+        Raises before torch is imported for what a call gets wrong; the parts that the model can be asked, and a remark
+        for each other one.
     """
 
     suits: Callable[[Call], bool]
@@ -144,6 +147,7 @@ class EngineKind:
     score: Callable[[Call, Console, Processes], RunResult]
     remote: bool = False
     folder: Callable[[Call], Sequence[str]] = lambda _: ()
+    check: Callable[[Call, Sequence[run.Part]], tuple[list[run.Part], list[str]]] = lambda _, parts: (list(parts), [])
 
 
 MASKED_CHAT = "{!r} is a masked model, which does not chat; leave out --chat."
@@ -304,7 +308,7 @@ def score(
     shared: run.Shared | None = None,
     *,
     dry_run: bool = False,
-    refuse: Callable[[], None] | None = None,
+    check: Callable[[Sequence[run.Part]], tuple[list[run.Part], list[str]]] | None = None,
 ) -> RunResult:
     """Reads the data, loads the model and runs the benchmarks.
 
@@ -324,8 +328,8 @@ def score(
         The data and questions of several models, where they were read before (:func:`read`).
     dry_run:
         Print on the console what the run will take, and score nothing.
-    refuse:
-        Called after the data are read and before torch is imported; it raises for a model that cannot be scored.
+    check:
+        Called after the data are read and before torch is imported (:attr:`EngineKind.check`).
 
     Raises
     ------
@@ -350,8 +354,9 @@ def score(
             questions = shared.questions
         else:
             parts = read(settings)
-        if refuse:
-            refuse()
+        too_long: list[str] = []
+        if check:
+            parts, too_long = check(parts)
         # Only now, because it imports torch, which takes longest.
         with installed():
             from scoring.asking.dry_run import forecast
@@ -378,7 +383,7 @@ def score(
                 some = workload.splits(asker, [(part.benchmark, part.splits) for part in parts], model)
                 will_take = forecast(model, some, prompt, settings.batch_tokens)
             console.print(will_take.table())
-            show(console, ["", will_take.sentence()])
+            show(console, ["", will_take.sentence(), *too_long])
             return RunResult(run.model_report(model, parts, settings, prompt, chat), {})
         stored = key(model, prompt, truncate=settings.truncate, chat=chat)
         validity = {part.benchmark.name: part.benchmark.validity for part in parts}
@@ -397,7 +402,7 @@ def score(
             result = run.score(model, parts, store, settings, prompt, chat, console, processes, questions)
             environment = {**result.report.environment, "data lacking": missing}
             result = replace(result, report=replace(result.report, environment=environment))
-            remarks = unsuited + unable + list(result.remarks) + list(model.remarks)
+            remarks = too_long + unsuited + unable + list(result.remarks) + list(model.remarks)
             if not (chat or settings.start):
                 remarks += starts.remarks(model.tokens)
             for line in store.damaged:

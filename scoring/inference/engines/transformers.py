@@ -1,6 +1,6 @@
 """A model that is loaded in this process, from a folder or the Hub."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -10,7 +10,8 @@ from rich.console import Console
 
 from cards.common.text import did_you_mean, without_home
 from scoring import report
-from scoring.asking import run
+from scoring.asking import run, window
+from scoring.asking.answering import Asker
 from scoring.asking.result import RunResult
 from scoring.inference import fetching
 from scoring.inference.chat import NO_TEMPLATE
@@ -90,23 +91,44 @@ def refuse_by_files(call: Call) -> None:
         run.suited(parts, kind, without_home(model), named=True)
 
 
+def check(call: Call, parts: Sequence[run.Part] = ()) -> tuple[list[run.Part], list[str]]:
+    """Checks a call before torch is imported: its settings, the small files of its model, and its longest rows.
+
+    Returns
+    -------
+    The parts whose rows fit into the context window, and a remark for each other one.
+
+    Raises
+    ------
+    ScoringError
+        For what excludes that the model is scored.
+    """
+    settings = call.settings
+    model = name(call)
+    # Settings that contradict each other are refused before the files of a model are looked at.
+    prompt = settings.full_prompt()
+    if settings.out and not settings.overwrite:
+        report.check_settings(settings.out, settings, without_home(model))
+    refuse_by_files(call)
+    folder = call.loading.small_files()
+    kind = fetching.facts(folder).kind
+    if not kind or settings.truncate:
+        return list(parts), []
+    asker = Asker(settings.profile, prompt)
+    return window.fitting(parts, asker, folder, kind, chat=settings.chat, named=bool(settings.benchmarks))
+
+
 def score_call(call: Call, console: Console, processes: Processes) -> RunResult:
     """Loads the model on the device of this process, and scores it."""
     # Each process of a launcher has a GPU of its own.
     loading = replace(call.loading, device=own_device(processes, call.loading.device))
     model = name(call)
-    # Settings that contradict each other are refused before the files of a model are looked at.
-    call.settings.full_prompt()
-    if processes.first and call.settings.out and not call.settings.overwrite:
-        report.check_settings(call.settings.out, call.settings, without_home(model))
-    refuse: Callable[[], None] | None = partial(refuse_by_files, call)
     # A folder is looked at before the data, and what is on the Hub after them, because that needs the network.
     is_folder = False
     with suppress(OSError):  # a text that is too long for a path
         is_folder = Path(model).is_dir()
     if model in BUNDLED or is_folder:
-        refuse_by_files(call)
-        refuse = None
+        check(call)
     return score(
         model,
         loading.load,
@@ -115,7 +137,7 @@ def score_call(call: Call, console: Console, processes: Processes) -> RunResult:
         processes,
         call.shared,
         dry_run=call.sampling.dry_run,
-        refuse=refuse,
+        check=partial(check, call),
     )
 
 
@@ -123,4 +145,5 @@ ENGINE = EngineKind(
     lambda call: not (call.in_memory or call.sampling.chat_api or call.servers.base_url),
     name,
     score_call,
+    check=check,
 )
