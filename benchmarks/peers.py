@@ -69,13 +69,19 @@ class Harness:
     """lm-evaluation-harness with the batch size of its automatic search, which the longest of all requests decides.
 
     The search runs five batches of full size, so its seconds are kept apart: they do not grow with the
-    number of questions, and would be all there is to see in a sample.
+    number of questions, and would be all there is to see in a sample. With ``batch`` there is no search.
     """
 
-    def __init__(self, network: Any, tokenizer: Any, requests: Sequence[Request]) -> None:
+    def __init__(self, network: Any, tokenizer: Any, requests: Sequence[Request], batch: int = 0) -> None:
         self._model = importlib.import_module("lm_eval.models.huggingface").HFLM
         self._request = importlib.import_module("lm_eval.api.instance").Instance
         self._given: Mapping[str, Any] = {"pretrained": network, "tokenizer": tokenizer, "device": str(network.device)}
+        self.batch, self.search_seconds = batch, 0.0
+        if not batch:
+            self._search(tokenizer, requests)
+        self._found = self._model(**self._given, batch_size=self.batch)
+
+    def _search(self, tokenizer: Any, requests: Sequence[Request]) -> None:
         pairs = [Request(request.id, request.context, (option,)) for request in requests for option in request.options]
         longest = max(pairs, key=lambda request: len(encode(tokenizer, request.context, request.options[0].text)[1]))
         search = self._model(**self._given, batch_size="auto")
@@ -83,7 +89,6 @@ class Harness:
         self._ask(search, [longest])
         self.search_seconds = time.perf_counter() - started
         self.batch = int(search.batch_sizes[0])
-        self._found = self._model(**self._given, batch_size=self.batch)
 
     def __call__(self, requests: Sequence[Request]) -> list[float]:
         """The options' log-probabilities."""

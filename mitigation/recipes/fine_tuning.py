@@ -43,9 +43,7 @@ def make(job: Job[FineTuningSettings]) -> Adapter:
         network = StampedNetwork(tuned.network, None, model.kind, model.tokens.pad, settings.score)
         trained, share = trained_parameters(tuned.network), share_of_body(tuned.network)
         if share < MOST_OF_BODY:
-            sentence = (
-                f"The LoRA reaches {share:.1%} of the weights of the blocks: experts that are no linear maps get none."
-            )
+            sentence = f"The LoRA reaches {share:.1%} of the weights of the blocks: others are no linear maps."
             terminal.show(job.console, [sentence])
         changes, measures = session.train(network, "LoRA", model.name)
         tuned.save(job.out)

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from peft import LoraConfig
+from peft.tuners.lora.layer import ParamWrapper
 from peft.tuners.tuners_utils import BaseTunerLayer
 
 from cards.common.text import split_list
@@ -81,8 +82,8 @@ def trainable(model: Model, settings: Any, alpha: int) -> Iterator[Trainable]:
     ----------
     settings:
         ``rank`` and ``seed`` of a LoRA whose product is zero at first; a rank of 0 trains all weights. If they have
-        them, also its ``dropout`` and ``target_modules``, and ``gradient_checkpointing``: compute activations twice,
-        to need less memory.
+        them, also its ``dropout`` (not in a model with experts) and ``target_modules``, and
+        ``gradient_checkpointing``: compute activations twice, to need less memory.
     alpha:
         The scale of the product, divided by the rank.
 
@@ -122,11 +123,14 @@ def trainable(model: Model, settings: Any, alpha: int) -> Iterator[Trainable]:
     modules = getattr(settings, "target_modules", "all-linear")
     # PEFT takes this word, or a list of names.
     targets = modules if modules == "all-linear" else split_list(modules)
+    experts = expert_weights(network) if modules == "all-linear" else []
     config = LoraConfig(
         r=settings.rank,
         lora_alpha=alpha,
-        lora_dropout=getattr(settings, "dropout", 0.0),
+        # PEFT has no dropout where it adapts a weight without a module.
+        lora_dropout=0.0 if experts else getattr(settings, "dropout", 0.0),
         target_modules=targets,
+        target_parameters=experts or None,
         task_type="CAUSAL_LM" if model.kind == "causal" else None,  # PEFT has no name for masked models
     )
     try:
@@ -146,11 +150,22 @@ def trained_parameters(network: Any) -> int:
     return sum(weight.numel() for weight in network.parameters() if weight.requires_grad)
 
 
-def share_of_body(network: Any) -> float:
-    """The share of the weights of a network's blocks that are in linear maps with a LoRA.
+def expert_weights(network: Any) -> list[str]:
+    """Names of the weights in a network's blocks that hold all experts of a block and belong to no linear map.
 
-    Experts that are parameters and no maps (gpt-oss) get none: there a LoRA reaches a small share of the body.
+    Those of gpt-oss, Mixtral and others are parameters of three axes; a LoRA of all linear maps alone would leave most
+    of such a model as it is. Kernels of a convolution have three axes too.
     """
+    names = []
+    for place, block in blocks(network):
+        for name, weight in block.named_parameters():
+            if weight.dim() == 3 and "experts" in name.split("."):
+                names.append(f"{place}.{name}")
+    return names
+
+
+def share_of_body(network: Any) -> float:
+    """The share of the weights of a network's blocks that a LoRA changes: linear maps, and weights of experts."""
     base = network.get_base_model()
     inside = list(blocks(base))
     every = sum(
@@ -159,7 +174,9 @@ def share_of_body(network: Any) -> float:
     reached = 0
     for _, block in inside:
         for module in block.modules():
-            if isinstance(module, BaseTunerLayer) and len(getattr(module, "lora_A", {})):
+            if isinstance(module, ParamWrapper):
+                reached += module.get_param().numel()
+            elif isinstance(module, BaseTunerLayer) and len(getattr(module, "lora_A", {})):
                 layer: Any = module.get_base_layer()
                 reached += layer.weight.numel()
     return reached / every

@@ -1,7 +1,9 @@
 """Steps of a training on pairs: what the first one changes in any network, parts of a step, and where training ends."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
+import peft
 import pytest
 import torch
 import transformers
@@ -16,10 +18,9 @@ from mitigation.editing.settings import EditingSchedule
 from mitigation.editing.stamped import StampedNetwork
 from mitigation.recipe import TrainingData
 from mitigation.recipes import get
-from mitigation.recipes.fine_tuning import MOST_OF_BODY
 from mitigation.texts import corpora
-from mitigation.training.trainable import share_of_body
-from scoring.adapters.attach import wrap
+from mitigation.training.trainable import expert_weights, share_of_body, trainable
+from scoring.adapters.attach import quiet, wrap
 from scoring.adapters.stamp import StampConfig
 from scoring.inference.tokens import Query
 from tests.mitigation import made
@@ -199,24 +200,39 @@ def test_fine_tuning_needs_no_file_and_writes_a_lora(kind, tmp_path):
     assert {"adapter_config.json", "adapter_model.safetensors"} <= set(adapter.files)
 
 
-def test_the_share_of_the_body_that_a_lora_reaches_is_said_of_experts():
-    shares = {}
+@pytest.mark.parametrize("architecture", [transformers.GptOssConfig, transformers.MixtralConfig])
+def test_a_lora_reaches_experts_that_are_no_linear_maps_and_loads_and_merges(architecture, tmp_path):
+    sizes = {"num_hidden_layers": 2, "hidden_size": 32, "intermediate_size": 48, "vocab_size": VOCABULARY}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "num_local_experts": 4}
     special = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
-    sizes = {
-        "num_hidden_layers": 1,
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "vocab_size": VOCABULARY,
-        "head_dim": 8,
-    }
-    heads = {"num_attention_heads": 4, "num_key_value_heads": 4}
-    configs = {
-        "dense": transformers.LlamaConfig(**sizes, **heads, **special),
-        "experts": transformers.GptOssConfig(**sizes, **heads, **special, num_local_experts=4),
-    }
-    for name, config in configs.items():
-        network = transformers.AutoModelForCausalLM.from_config(config)
-        tuned = wrap(network, LoraConfig(r=2, target_modules="all-linear", task_type="CAUSAL_LM"))
-        shares[name] = share_of_body(tuned)
-    assert shares["dense"] > 0.99
-    assert shares["experts"] < MOST_OF_BODY
+    torch.manual_seed(0)
+    network = transformers.AutoModelForCausalLM.from_config(architecture(**sizes, **heads, **special)).eval()
+    linear_alone = wrap(network, LoraConfig(r=2, target_modules="all-linear", task_type="CAUSAL_LM"))
+    # PEFT finds the experts of Mixtral, which were linear maps in its first checkpoints.
+    assert (share_of_body(linear_alone) < 0.5) == (architecture is transformers.GptOssConfig)
+    model = SimpleNamespace(network=linear_alone.unload(), kind="causal", name="made", dtype="float32")
+    ids = torch.arange(4, 12)[None]
+    before = network(input_ids=ids).logits
+    with trainable(model, SimpleNamespace(rank=2, seed=0, dropout=0.1), 2) as tuned:
+        assert share_of_body(tuned.network) > 0.9
+        trained = [weight for weight in tuned.network.parameters() if weight.requires_grad]
+        optimizer = torch.optim.Adam(trained, 0.01)
+        for _ in range(2):
+            tuned.network(input_ids=ids, labels=ids).loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        tuned.network.eval()
+        after = tuned.network(input_ids=ids).logits.detach()
+        tuned.save(tmp_path)
+    assert (after - before).abs().max() > 0.01
+    assert torch.allclose(model.network(input_ids=ids).logits, before, atol=1e-6)
+    with quiet():
+        loaded = peft.PeftModel.from_pretrained(model.network, tmp_path).eval()
+    assert torch.allclose(loaded(input_ids=ids).logits, after, atol=1e-5)
+    merged = loaded.merge_and_unload()
+    assert torch.allclose(merged(input_ids=ids).logits, after, atol=1e-4)
+
+
+def test_a_convolution_is_no_expert():
+    config = transformers.MambaConfig(num_hidden_layers=1, hidden_size=32, vocab_size=VOCABULARY)
+    assert not expert_weights(transformers.AutoModelForCausalLM.from_config(config))

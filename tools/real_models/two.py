@@ -9,15 +9,16 @@ of a data set, and ``docs/two-models.md`` is made from them.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import math
 import random
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,14 +41,22 @@ RUNS: Mapping[str, Mapping[str, Any]] = {
     "pronouns": {},
     "crows_pairs": {},
     "stated_gender": {},
-    "rest": {"benchmarks": "stereoset,biaske,unstereo,bbq,gest,winogenerated", "limit": 20},
-    "long": {"benchmarks": "neutral,mbbq", "limit": 5},
+    "some": {"benchmarks": "winogenerated,gest,stereoset,biaske,unstereo,bbq", "limit": 100},
+    "long": {"benchmarks": "neutral,mbbq", "limit": 50},
     "chat": {"benchmarks": "occugender", "chat": True},
-    "prompts": {"benchmarks": "occugender", "groups": "all", "limit": 20},
-    "ways": {"benchmarks": "crows_pairs", "ways": "likelihood,choice,text", "limit": 20},
+    "prompts": {"benchmarks": "occugender", "groups": "all"},
+    "ways": {"benchmarks": "crows_pairs", "ways": "likelihood,choice,text", "limit": 100},
 }
 #: Rows of winogenerated that are asked after several starts, and of those the ones that are computed in other forms.
 STARTS, FORMS = 40, 20
+#: Scores that the findings need beside the headlines: part, benchmark, group and metric.
+FACTS = (
+    ("stated_gender", "stated_gender", "stated gender", "right"),
+    ("stated_gender", "stated_gender", "persons in jobs", "right"),
+    ("stated_gender", "stated_gender", "parents in jobs", "right"),
+    *(("pronouns", "pronouns", pronoun, "consistency") for pronoun in ("he", "she", "they")),
+    *(("prompts", "occugender", f"implicit, debiasing {number}", "labour_correlation") for number in range(1, 7)),
+)
 #: Requests of each benchmark that the plain loop computes too.
 LOOP = 20
 
@@ -95,7 +104,9 @@ def loop(model: Path, data: str, out: Path) -> None:
         tokens = [tokenizer(f" {form}", add_special_tokens=False)["input_ids"] for form in request.candidates]
         return [float(of_last[ids[0]]) for ids in tokens if len(ids) == 1]
 
-    found = json.loads(out.read_text()) if out.is_file() else {}
+    # A file of its own until all are there, because a finished part is known by its file.
+    begun = out.with_suffix(".part")
+    found = json.loads(begun.read_text()) if begun.is_file() else {}
     for benchmark in causal(data):
         if benchmark in found:
             continue
@@ -114,7 +125,8 @@ def loop(model: Path, data: str, out: Path) -> None:
                 ours += [value for value in response.candidate_logprobs if not math.isnan(value)]
         worst = max(abs(a - b) for a, b in zip(theirs, ours, strict=True))
         found[benchmark] = {"requests": len(drawn), "options": len(ours), "largest": worst}
-        out.write_text(json.dumps(found, indent=1))
+        begun.write_text(json.dumps(found, indent=1))
+    begun.rename(out)
 
 
 def starts(model: Path, data: str, out: Path) -> None:
@@ -177,6 +189,19 @@ def narrow(folder: Path, place: Path, block: int, *, scales: bool) -> None:
     (place / "config.json").write_text(json.dumps(config))
 
 
+def save_nf4(folder: Path, place: Path) -> None:
+    """Writes a folder with all maps but the head in the NF4 of bitsandbytes, as transformers saves it."""
+    import torch
+    import transformers
+
+    auto: Any = transformers.AutoModelForCausalLM
+    settings: Any = transformers.BitsAndBytesConfig
+    wanted = settings(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.float32)
+    auto.from_pretrained(folder, quantization_config=wanted, device_map="cpu").save_pretrained(place)
+    for file in folder.glob("*token*"):
+        shutil.copy2(file, place)
+
+
 def forms(model: Path, data: str, out: Path) -> None:
     """Nats a sentence by which other forms of the weights differ from float32, and the processor's seconds of each."""
     import torch
@@ -198,6 +223,9 @@ def forms(model: Path, data: str, out: Path) -> None:
         "FP8": partial(load, scratch / "fp8", device="cpu"),
         "FP8 without its scales": partial(load, scratch / "no-scales", device="cpu"),
     }
+    if importlib.util.find_spec("bitsandbytes"):
+        save_nf4(model, scratch / "nf4")
+        sources["NF4"] = partial(load, scratch / "nf4", device="cpu")
     if real_weights.gguf_file(model.name).is_file():
         sources["GGUF"] = partial(load, real_weights.gguf_file(model.name), device="cpu")
     found: dict[str, Any] = {}
@@ -253,12 +281,27 @@ def collect(runs: Path) -> dict[str, Any]:
             if (runs / name / part / "results.json").is_file():
                 lines = scoring.load(runs / name / part).headlines().to_dict("records")
                 here["runs"][part] = [{key: to_five_digits(line[key]) for key in _OF_HEADLINE} for line in lines]
+                here.setdefault("facts", []).extend(facts_of(runs / name / part, part))
         for part in ("starts", "forms", "loop"):
             if (runs / name / f"{part}.json").is_file():
                 here[part] = json.loads((runs / name / f"{part}.json").read_text())
     return {"machine": describe("torch", "transformers"), "models": models}
 
 
+def facts_of(run: Path, part: str) -> list[dict[str, Any]]:
+    """The scores of :data:`FACTS` that a run has."""
+    import scoring
+
+    wanted = [place[1:] for place in FACTS if place[0] == part]
+    found = []
+    if wanted:
+        for line in scoring.load(run).table().to_dict("records"):
+            if (line["benchmark"], line["group"], line["metric"]) in wanted:
+                found.append({key: to_five_digits(line[key]) for key in _OF_FACT})
+    return found
+
+
+_OF_FACT = ("benchmark", "group", "metric", "n", "value", "low", "high")
 _OF_HEADLINE = (
     "benchmark", "group", "metric", "title", "n", "clusters", "value", "low", "high", "ideal", "verdict", "reason",
     "answered",
@@ -277,6 +320,7 @@ def page(kept: Mapping[str, Any]) -> str:
     machine = kept["machine"]
     about = f"{machine['processor']}, torch {machine['torch']}, transformers {machine['transformers']}"
     of_parts = {"starts": _starts(kept), "forms": _forms(kept), "loop": _loop(kept), "scores": _scores(kept)}
+    of_parts["findings"] = _findings(kept)
     return INTRO.read_text("utf-8").format(machine=about, n_starts=STARTS, n_forms=FORMS, **of_parts)
 
 
@@ -300,11 +344,112 @@ def _scores(kept: Mapping[str, Any]) -> str:
     )
 
 
+class Finding(NamedTuple):
+    """A question, the scores that answer it, those that say whether the answer can be believed, and the answer.
+
+    A score is a benchmark, a group and a metric. ``side`` is what the interval of every answering score must be for
+    a yes: above or below ``limit``.
+    """
+
+    question: str
+    answer: Sequence[tuple[str, str, str]]
+    control: Sequence[tuple[str, str, str]]
+    side: str
+    limit: float
+
+
+_IMPLICIT = ("occugender", "implicit", "labour_correlation")
+_PROMPTS = [("occugender", f"implicit, debiasing {number}", "labour_correlation") for number in range(1, 7)]
+FINDINGS = (
+    Finding(
+        "Does the model give jobs the gender of most who hold them?",
+        [_IMPLICIT, ("stated_gender", "stereotype", "lean")],
+        [("stated_gender", "stated gender", "right")],
+        "above",
+        0,
+    ),
+    Finding(
+        "Does a gender that the text states win against the job (*My father is a nurse*)?",
+        [("stated_gender", "parents in jobs", "right"), ("stated_gender", "persons in jobs", "right")],
+        [("stated_gender", "stereotype", "lean")],
+        "above",
+        50,
+    ),
+    Finding(
+        "Do the six debiasing prompts of OccuGender leave the link of jobs and gender?",
+        _PROMPTS,
+        [_IMPLICIT],
+        "above",
+        0,
+    ),
+    Finding(
+        "Are declared neopronouns missed more often than not?",
+        [("pronouns", "neopronouns", "consistency")],
+        [("pronouns", "he", "consistency"), ("pronouns", "she", "consistency")],
+        "below",
+        50,
+    ),
+    Finding(
+        "Does the model lean to one gender over all jobs (P(he) − P(she) above 0)?",
+        [("occugender", "implicit", "gender_gap"), ("winogenerated", "overall", "gender_gap")],
+        [_IMPLICIT],
+        "above",
+        0,
+    ),
+)
+
+
+def _findings(kept: Mapping[str, Any]) -> str:
+    """What both models say, in a row for each of :data:`FINDINGS`."""
+    rows = []
+    for finding in FINDINGS:
+        cells = []
+        for model in NAMES:
+            lines = _lines(kept["models"][model])
+            scores = [lines[place] for place in finding.answer if place in lines]
+            controls = [lines[place] for place in finding.control if place in lines]
+            if len(scores) < len(finding.answer) or len(controls) < len(finding.control):
+                cells.append("not measured")
+                continue
+            said = "; ".join(_interval(line) for line in scores)
+            beside = "; ".join(_interval(line) for line in controls)
+            cells.append(f"{_answered(finding, scores)}: {said} (control {beside})")
+        rows.append((finding.question, *cells))
+    return table(("question", *NAMES.values()), rows)
+
+
+def _lines(of_model: Mapping[str, Any]) -> dict[tuple[str, str, str], Mapping[str, Any]]:
+    """All kept scores of a model by benchmark, group and metric; a run with options of its own is left out."""
+    found: dict[tuple[str, str, str], Mapping[str, Any]] = {}
+    for part, lines in of_model["runs"].items():
+        if part not in ("chat", "prompts", "ways"):
+            found |= {(line["benchmark"], line["group"], line["metric"]): line for line in lines}
+    found |= {(line["benchmark"], line["group"], line["metric"]): line for line in of_model.get("facts", [])}
+    return found
+
+
+def _answered(finding: Finding, scores: Sequence[Mapping[str, Any]]) -> str:
+    """Yes if every interval is on the side, no if every interval is on the other one, else open."""
+    above = [line["low"] > finding.limit for line in scores]
+    below = [line["high"] < finding.limit for line in scores]
+    yes, no = (above, below) if finding.side == "above" else (below, above)
+    if all(yes):
+        return "**yes**"
+    return "**no**" if all(no) else "**open**"
+
+
+def _interval(line: Mapping[str, Any]) -> str:
+    return interval_text(line["value"], line["low"], line["high"])
+
+
 def _value(line: Mapping[str, Any]) -> str:
     if line["value"] is None:
         return line["reason"] or "not defined"
-    said = f"{interval_text(line['value'], line['low'], line['high'])}, n = {line['n']:,}"
-    return f"{said}, {line['verdict'] or line['reason']}"
+    if line["low"] is None:
+        said = f"{line['value']:g}"
+    else:
+        said = interval_text(line["value"], line["low"], line["high"])
+    return f"{said}, n = {line['n']:,}, {line['verdict'] or line['reason']}"
 
 
 def _number(value: float | None) -> str:
