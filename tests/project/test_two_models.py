@@ -14,7 +14,8 @@ def test_the_page_is_made_from_the_kept_numbers():
 
 
 def test_a_model_without_numbers_has_empty_cells():
-    line = {"benchmark": "made", "group": "all", "title": "Score", "n": 9, "value": 1.0, "low": 0.5, "high": 1.5}
+    line = {"benchmark": "made", "group": "all", "metric": "made", "title": "Score", "n": 9}
+    line |= {"value": 1.0, "low": 0.5, "high": 1.5}
     line |= {"ideal": 0.0, "verdict": "above", "reason": ""}
     kept = {
         "machine": {"processor": "p", "torch": "2", "transformers": "5"},
@@ -41,3 +42,12 @@ def test_weights_in_fp8_are_near_the_plain_ones_with_their_scales_alone(tmp_path
     config = json.loads((tmp_path / "fp8" / "config.json").read_text())
     assert config["quantization_config"]["weight_block_size"] == [4, 4]
     assert "quantization_config" not in json.loads((tmp_path / "dropped" / "config.json").read_text())
+
+
+def test_a_question_is_answered_only_where_all_intervals_are_on_one_side():
+    finding = two.Finding("?", [("a", "b", "c")], [], "above", 0)
+    for bounds, answer in (((0.1, 0.9), "**yes**"), ((-0.9, -0.1), "**no**"), ((-0.1, 0.1), "**open**")):
+        low, high = bounds
+        assert two._answered(finding, [{"low": low, "high": high}]) == answer
+    inside = {"low": -0.1, "high": 0.1}
+    assert two._answered(finding, [{"low": 0.1, "high": 0.9}, inside]) == "**open**"
