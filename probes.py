@@ -41,6 +41,7 @@ COMMANDS = {
     "compare": Command("scoring.commands.compare", "score", "Compare two runs over the same examples."),
     "power": Command("scoring.commands.power", "score", "Say the minimum detectable effects of a run (power 80 %)."),
     "export": Command("scoring.commands.export", "score", "Write the examples of a run for other packages."),
+    "judge": Command("scoring.commands.judge", "score", "Have people judge texts, and read their answers."),
     "mitigate": Command("mitigation.__main__", "train", "Make a model less biased: an adapter or a prompt."),
     "publish": Command("mitigation.publish", "train", "Publish an adapter or a prompt on the Hub."),
     "pmi": Command("pmi.__main__", "pmi", "Count co-occurrence in a corpus, and analyse the counts."),

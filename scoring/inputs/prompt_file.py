@@ -78,7 +78,7 @@ def read(source: Any) -> PromptFile:
         return source
     if isinstance(source, (str, Path)):
         where, name = str(source), Path(source).stem
-        frame = _frame_of_file(Path(source))
+        frame = frame_of_file(Path(source))
     else:
         where, name = "The table of prompts", UNNAMED
         frame = _frame_of_object(source)
@@ -98,7 +98,7 @@ def read(source: Any) -> PromptFile:
     return PromptFile(name, tuple(rows), _understood(rows, columns, ignored))
 
 
-def _frame_of_file(path: Path) -> pd.DataFrame:
+def frame_of_file(path: Path) -> pd.DataFrame:
     """The table of a file, whose format its first bytes say."""
     import pandas as pd  # slow to import
 
