@@ -2,12 +2,14 @@
 
 import ast
 import doctest
+import math
 import re
 import shlex
 import shutil
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,13 +28,6 @@ from tests.support.hub import File, Hub, read
 from tools.docs import pages, tables_page
 
 DOCS = ROOT / "docs"
-#: Pages whose code is run.
-RUN = [
-    *sorted((DOCS / "tutorials").glob("*.md")),
-    *(pages.DATASET_PAGES / f"{name}.md" for name in datasets.names()),
-    DOCS / "contributing.md",
-    DOCS / "questions.md",
-]
 _BLOCK = re.compile(
     r"""(?:^<!--\ (?P<mark>not\ run|network|files):\ (?P<reason>.+?)\ -->\n)?
     ^```(?P<language>\w+)(?:\ title="(?P<file>[^"]+)")?\n(?P<code>.*?)^```$""",
@@ -55,6 +50,17 @@ def blocks(page):
     return [Block(**result.groupdict()) for result in _BLOCK.finditer(page.read_text("utf-8"))]
 
 
+#: Pages whose code is run: tutorials, how-to pages with code that needs nothing else, data sets and the guide.
+RUN = [
+    *sorted((DOCS / "tutorials").glob("*.md")),
+    *(page for page in sorted((DOCS / "howto").glob("*.md")) if any(not block.reason for block in blocks(page))),
+    *(pages.DATASET_PAGES / f"{name}.md" for name in datasets.names()),
+    DOCS / "ci.md",
+    DOCS / "contributing.md",
+    DOCS / "quickstart.md",
+]
+
+
 def command(line):
     """The arguments of a line ``probes …`` or ``python -m MODULE …``, after the name of the module to run."""
     words = shlex.split(line, comments=True)
@@ -65,8 +71,8 @@ def command(line):
 
 
 def lines(block):
-    """The lines of a block of commands, each whole."""
-    return [line for line in block.code.replace("\\\n", " ").splitlines() if line]
+    """The lines of a block of commands, each whole, without those that only comment."""
+    return [line for line in block.code.replace("\\\n", " ").splitlines() if line and not line.startswith("#")]
 
 
 def succeeds(line, *more):
@@ -107,6 +113,8 @@ def test_the_code_of_a_page_runs_in_order(page, reader):
             (reader / block.file).write_text(block.code, "utf-8")
         elif block.language == "python":
             exec(compile(block.code, page.name, "exec"), names)
+        elif block.language in ("json", "yaml"):
+            continue
         else:
             assert block.language == "bash", f"{page.name} has a block of {block.language}; use bash or python"
             for line in lines(block):
@@ -358,8 +366,116 @@ def test_every_page_is_in_the_navigation_or_in_the_list_of_evidence_and_every_en
     listed += pages.evidence()
     assert len(listed) == len(set(listed))
     written = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
-    made = {f"recipes/{name}.md" for name in recipes.names()}
+    made = {f"recipes/{name}.md" for name in recipes.names()} | {"reference/cli.md"}
     assert set(listed) == written | set(pages.ROOT_PAGES) | made
+
+
+#: The pages that a reader meets: those of the navigation that are files.
+SHOWN = sorted(page for page in DOCS.rglob("*.md") if str(page.relative_to(DOCS)) not in pages.evidence())
+#: The most characters of a line of code, which is what the column of the site shows.
+WIDTH = 88
+
+
+@pytest.mark.parametrize("page", [*SHOWN, ROOT / "README.md"], ids=lambda page: str(page.relative_to(ROOT)))
+def test_lines_of_code_fit_the_column_and_name_commands_and_options_that_exist(page):
+    for block in blocks(page):
+        for line in block.code.splitlines():
+            assert len(line) <= WIDTH, line
+        for line in lines(block) if block.language == "bash" else ():
+            words = [word for word in shlex.split(line, comments=True) if not re.match(r"[A-Z_]+=", word)]
+            if words[:1] == ["probes"] and words[1] in probes.COMMANDS:
+                assert options_of(words[1:]) >= {word for word in words if word.startswith("--")}, line
+
+
+def options_of(words):
+    """The options of a command of ``probes``, or of the command in it that the words name."""
+    known = {"--help"}
+    if words[0] == "mitigate" and "--include" in words:
+        return known | {"--include", "--out", "--no-evaluate"}
+    command = probes.imported(words[0])
+    while command is not None:
+        known |= {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        if not hasattr(command, "commands"):
+            return known
+        inside = (command.get_command(None, word) for word in words[1:])
+        command = next((sub for sub in inside if sub is not None), None)
+    # RECIPE stands for any recipe.
+    return known | {"--out", "--profile", "--dry-run"}
+
+
+def test_the_page_of_all_options_has_every_command_and_option():
+    page = pages.cli_page()
+    for name in probes.COMMANDS:
+        assert f"\n## probes {name}" in page
+    for command, option in (("score", "--fail-if"), ("mitigate merge", "--dtype"), ("pmi compare-model", "--table")):
+        assert f"| `{option}` |" in page.split(f"\n## probes {command}\n")[1].split("\n## ")[0]
+
+
+def literals():
+    """The texts in the code of the packages, with an ellipsis for each value."""
+    for package in ("builders", "cards", "mitigation", "pmi", "scoring"):
+        for path in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.JoinedStr):
+                    text = "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
+                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    text = node.value
+                else:
+                    continue
+                yield re.sub(r"\{[^{}]*\}", "…", " ".join(text.split()))
+
+
+def test_the_sentences_of_the_page_of_errors_are_those_of_the_program():
+    page = (DOCS / "troubleshooting.md").read_text("utf-8")
+    sentences = re.findall(r"^\| `([^`]+)` \|", page, re.M)
+    assert len(sentences) >= 50
+    assert len(sentences) == len(set(sentences))
+    texts = "\n".join(literals())
+    for sentence in sentences:
+        parts = [re.escape(part.strip()) for part in sentence.split("…")]
+        assert re.search(".*".join(parts), texts), sentence
+
+
+#: Pages that name all others.
+OVERVIEWS = ("index.md", "questions.md", "evidence.md")
+#: Words that a search leaves out.
+COMMON = set(
+    "a an and as did do does for get how i in is it made make mean my of on or that the to what which with".split()
+)
+
+
+def tokens(text):
+    return [word.removesuffix("s") for word in re.findall(r"[a-z0-9_]+", text.lower()) if word not in COMMON]
+
+
+def found_first(question, texts):
+    """The page that a plain search finds first: by rare words (BM25), the title counting as twenty mentions."""
+    counts = {name: Counter(tokens(text) + 20 * tokens(text.partition("\n")[0])) for name, text in texts.items()}
+    mean = sum(count.total() for count in counts.values()) / len(counts)
+
+    def score(name):
+        count, total = counts[name], 0.0
+        for word in set(tokens(question)):
+            holding = sum(word in other for other in counts.values())
+            weight = math.log(1 + (len(counts) - holding + 0.5) / (holding + 0.5))
+            total += weight * count[word] * 2.2 / (count[word] + 1.2 * (0.25 + 0.75 * count.total() / mean))
+        return total
+
+    return max(counts, key=score)
+
+
+def test_a_search_for_each_of_the_questions_finds_its_page_first():
+    asked = re.findall(r"^\| (.+\?) \| \[[^]]+\]\((.+)\) \|$", (DOCS / "questions.md").read_text("utf-8"), re.M)
+    assert len(asked) == 25
+    texts = {}
+    for page in SHOWN:
+        name = str(page.relative_to(DOCS))
+        if name not in OVERVIEWS and page.parent.name in ("docs", "howto", "tutorials"):
+            texts[name] = re.sub(r"\A---\n.*?\n---\n", "", page.read_text("utf-8"), flags=re.S)
+    texts["metrics/index.md"] = (DOCS / "metrics" / "index.md").read_text("utf-8")
+    texts["datasets/index.md"] = (DOCS / "datasets" / "index.md").read_text("utf-8")
+    wrong = [(question, page, found_first(question, texts)) for question, page in asked]
+    assert not [row for row in wrong if row[1] != row[2]]
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: str(page.relative_to(DOCS)))

@@ -13,11 +13,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from html import unescape
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
 import yaml
 
+import probes
 from builders import datasets
 from builders.dataset import Config
 from builders.sources.catalogue import catalogue
@@ -301,6 +304,50 @@ def recipe_page(name: str) -> str:
     return f"---\nhide: [toc]\n---\n# {name}\n\n{about}\n\n{command}\n\n{settings}\n\n{back}.\n"
 
 
+def option_rows(command: Any) -> Iterator[tuple[str, str]]:
+    """The arguments and options of a command, each with its help, in the order of ``--help``."""
+    for parameter in command.params:
+        # The help of an option is missing where it is not for users.
+        text = getattr(parameter, "help", None)
+        if text and not getattr(parameter, "hidden", False):
+            names = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
+            if not parameter.opts[0].startswith("-"):
+                names = f"`{parameter.metavar or parameter.name.upper()}`"
+            yield names, cell(text)
+
+
+def command_part(name: str, command: Any) -> str:
+    """A command with its summary and a table of its options; of a group of commands, those of each but recipes."""
+    if hasattr(command, "commands"):
+        later = {key: entry.module for key, entry in probes.SUBCOMMANDS.get(command.name, {}).items()}
+        parts = []
+        for key in sorted({*command.list_commands(None), *later} - set(recipes.names())):
+            if key in later:
+                part = typer.main.get_command(import_module(later[key]).app)
+            else:
+                part = command.get_command(None, key)
+            parts.append(command_part(f"{name} {key}", part))
+        return "\n\n".join(parts)
+    # Typer marks the end of the first paragraph by two line ends.
+    summary = " ".join((command.help or "").split("\n\n")[0].split())
+    rows = list(option_rows(command))
+    listed = table(("option", "what it does"), rows) if rows else ""
+    return f"## {name}\n\n{summary}\n\n{listed}".rstrip()
+
+
+def cli_page() -> str:
+    """The page of all commands with their options, from the commands themselves."""
+    parts = "\n\n".join(command_part(f"probes {name}", probes.imported(name)) for name in probes.COMMANDS)
+    about = (
+        "All commands and their options. `probes COMMAND --help` prints the same. `probes mitigate RECIPE` has the "
+        "settings of the [recipe](../recipes.md) as options."
+    )
+    # Options are looked up by name: other pages come first in the search.
+    return (
+        f"---\nsearch:\n  boost: 0.2\n---\n# All options\n\n{about}\n\n{parts}\n\nNext: [commands](../commands.md).\n"
+    )
+
+
 def linked(markdown: str, page: str) -> str:
     """A page whose links to a recipe of the list, which are links to a part of it, go to the recipe's own page.
 
@@ -435,7 +482,7 @@ def on_post_page(output: str, *, page: Page, config: MkDocsConfig) -> str:
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Adds the pages of the root, of each recipe, of real models and of their trends; called by mkdocs."""
+    """Adds the pages of the root, of each recipe, of all options and of real models; called by mkdocs."""
     from mkdocs.structure.files import File
 
     from tools.real_models import trends
@@ -445,6 +492,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     for name in recipes.names():
         files.append(File.generated(config, f"recipes/{name}.md", content=recipe_page(name)))
 
+    files.append(File.generated(config, "reference/cli.md", content=cli_page()))
     for name in ROOT_PAGES:
         text = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
         files.append(File.generated(config, name, content=text))

@@ -20,7 +20,7 @@ from cards.common.files import put
 
 PAGE = Path(__file__).parents[2] / "README.md"
 #: The width of a line of an output in README.
-WIDTH = 96
+WIDTH = 88
 _PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)
 _OUTPUT = re.compile(r"(<!-- output: (\w+) -->\n```text\n).*?(```)", re.DOTALL)
 _NUMBER = re.compile(r"[+−-]?\d[\d,.]*\d|[+−-]?\d")
