@@ -22,6 +22,9 @@ from cards.common.text import grouped
 from scoring import DATA
 from scoring.report.page import template
 from scoring.report.plots.draw import inline
+from scoring.reproduce.claims import Judged, claims, judged
+from scoring.reproduce.claims import as_json as claims_json
+from scoring.reproduce.claims import counts as verdicts_of
 from scoring.reproduce.counts import COUNTS, by_paper
 from scoring.reproduce.figures import chart, panels
 from scoring.reproduce.measured import STATES, Cell, Measured, State, cells
@@ -171,7 +174,7 @@ def remarks(results: Sequence[Cell]) -> Iterator[str]:
 
 def main(
     target: Annotated[
-        str, typer.Argument(metavar="[PAPER[/TABLE]]", help="unstereo/table-5, unstereo/figure-2 …")
+        str, typer.Argument(metavar="[PAPER[/TABLE]]", help="unstereo/table-5, unstereo/figure-2, unstereo/claims …")
     ] = "",
     every: Annotated[bool, typer.Option("--all", help="All tables and figures of all papers.")] = False,
     published: Annotated[
@@ -192,12 +195,32 @@ def main(
     Without TARGET: all tables and figures, what is there and what is needed, and for each paper how many printed
     numbers have one of ours beside them, are equal, or need weights (the README has that table with all files).
 
+    PAPER/claims has sentences of a paper in our words, each with a verdict and the numbers behind it; claims alone has
+    those of all papers.
+
     Numbers from published responses need no model; other ones are measured by ordinary commands of the project with
     --model. Exit status: 1 if a command failed.
     """
     console, errors = terminal(200), Console(stderr=True)
     failed: list[Step] = []
     with ended(errors, ScoringError):
+        paper, _, name = target.rpartition("/")
+        if name == "claims":
+            if model or out or dry_run:
+                raise ScoringError("Claims have no figures and need no model; leave out --model, --out and --dry-run.")
+            found = claims(paper)
+            source = Measured(data, runs, offline, resamples, lambda sentence: show(errors, [sentence]))
+            try:
+                source.build()
+            except BuildError as error:
+                show(errors, [str(error)])
+            every_claim = [judged(claim, source) for claim in found]
+            if as_json:
+                typer.echo(claims_json(every_claim), nl=False)
+            else:
+                console.print(claims_table(every_claim))
+                show(console, [", ".join(f"{count} {verdict}" for verdict, count in verdicts_of(every_claim))])
+            return
         tables = printed_tables(target)
         # Without any of the three the list alone is asked for, and nothing is computed that is not stored already.
         computed = bool(target or every or published)
@@ -253,6 +276,14 @@ def main(
             show(errors, [f"failed: {step.line}" for step in failed])
             # After everything is shown and written, because the numbers that could be measured are right.
             raise typer.Exit(1)
+
+
+def claims_table(every_claim: Sequence[Judged]) -> Grid:
+    """Claims for a terminal: the sentence, its verdict, and the numbers or why there are none."""
+    rows = []
+    for claim in every_claim:
+        rows.append((claim.paper, claim.says, claim.verdict, claim.numbers or claim.reason, claim.units))
+    return text_table(["paper", "sentence", "verdict", "numbers, 95 % interval", "sampled"], rows)
 
 
 def _plan_lines(plan: Sequence[Step], model: str, data: Path, limit: int | None) -> Iterator[str]:

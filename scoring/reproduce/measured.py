@@ -385,7 +385,10 @@ class Measured:
             return templates.statistics(self._frame(group), delta)
 
     def _pile_words(self, _: str, metric: str) -> float:
-        """The share of the words of the Pile that occur with ``he``, ``she`` or ``both``, in percent."""
+        """The share of the words of the Pile that occur with ``he``, ``she`` or ``both``, in percent.
+
+        ``words`` is how many words there are.
+        """
         self._computable()
         (path,) = self.fetcher.get(catalogue().sources["unstereo-development/pile-words"]).paths
         text = "\n".join(bias_bench.outputs(path))
@@ -395,6 +398,8 @@ class Measured:
         with_both = re.search(r"\('she', 'he'\) pmi-defined words: (\d+)", text)
         if not (words and with_each and with_both):
             raise UnreachableError(f"{path.name} does not print how many words occur with he and she")
+        if metric == "words":
+            return float(words[1])
         counts = {"he": with_each[1], "she": with_each[2], "both": with_both[1]}
         return 100 * int(counts[metric]) / int(words[1])
 
