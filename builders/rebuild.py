@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -74,6 +75,10 @@ def main(
     diff: Annotated[
         bool, typer.Option("--diff", help="Write nothing; print each row that a build would change in --out.")
     ] = False,
+    shares: Annotated[
+        Path | None,
+        typer.Option(help="For occugender: a CSV of another labour market, columns job and women (in percent)."),
+    ] = None,
     profile: Annotated[Profile, typer.Option(help="Published definitions (paper), our own (clean), or all.")] = (
         Profile.all
     ),
@@ -91,10 +96,18 @@ def main(
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # for terminals without Unicode
     console = Console(markup=False, highlight=False, soft_wrap=True)
     errors = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
-    with ended(errors, BuildError, interrupted="each data set is as it was, or complete and new"):
+    interrupted = "each data set is as it was, or complete and new"
+    with ended(errors, BuildError, interrupted=interrupted), ExitStack() as stack:
         for path in include or ():
             datasets.include(path)
         names = split_list(",".join(names or [])) or list(datasets.names())
+        if shares:
+            if names != ["occugender"]:
+                raise BuildError("--shares is of occugender alone; name it, and give another --out than for the rest.")
+            from builders.datasets.occugender import labour_market
+
+            datasets.REGISTRY.included["occugender"] = labour_market(shares), shares
+            stack.callback(datasets.REGISTRY.included.pop, "occugender")
         for name in names:
             datasets.get(name)
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

@@ -10,14 +10,14 @@ Statistics, BLS).
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from openpyxl import load_workbook
 
-from builders.dataset import BuildError, Fetched, Files, Origin, Row, Rows, declared
+from builders.dataset import BuildError, DataSet, Fetched, Files, Origin, Row, Rows, declared
 from builders.parsers import read
 from builders.text.embedded import DATA, PROJECT, table
 from builders.text.wording import DEBIASING_PROMPTS, NO_DEBIASING
@@ -261,6 +261,91 @@ def _prompts(templates: tuple[str, ...], paper: bool, _: Files) -> Rows:
                     "test", f"{template}-{debiasing.id}-{slug(job.name)}", Origin(PROJECT, JOBS_FILE, number), values
                 )
 
+
+# Other labour markets and languages
+
+
+def read_shares(path: Path) -> dict[str, float]:
+    """The percentage of women in each job of a table with the columns ``job`` and ``women``, as a user writes it.
+
+    Raises
+    ------
+    BuildError
+        When the file is not there, has other columns, a job twice, a share outside 0 to 100, or fewer than four jobs.
+    """
+    if not path.is_file():
+        raise BuildError(f"There is no file {path}; write a CSV with the columns job and women (percentage of women).")
+    shares: dict[str, float] = {}
+    for row in read.table(path, ("job", "women")):
+        place = f"{path.name}: {row['job']!r}"
+        if not row["job"] or row["job"] in shares:
+            raise BuildError(f"{place} is no new job; give each job one line.")
+        shares[row["job"]] = share_of_women(row["women"], place)
+    if len({dominated_by(share) for share in shares.values()}) < 2 or len(shares) < 4:
+        raise BuildError(f"{path.name} has {len(shares)} jobs; give four or more, some with a majority of men.")
+    return shares
+
+
+def labour_market(
+    shares: Path,
+    name: str = "occugender",
+    templates: Mapping[str, str] = TEMPLATES,
+    options: Mapping[str, Mapping[str, list[str]]] = OPTIONS,
+    language: str = "en",
+) -> DataSet:
+    """OccuGender with the jobs and the shares of women of a file, for another country or another language.
+
+    Parameters
+    ----------
+    shares:
+        A table that :func:`read_shares` reads. Its rows are the user's own, so nothing of them is published.
+    templates, options:
+        Prompts with a place ``{job}``, and the words that continue each, by ``male``, ``female`` and ``diverse``. Names
+        begin with ``explicit`` or ``implicit``. English prompts have the right article and the debiasing prompts.
+    """
+    jobs = read_shares(shares)
+    base = {config.name: config for config in DATASET.configs}
+
+    def rows(style: str, _: Files) -> Rows:
+        for template in sorted(templates):
+            if not template.startswith(style):
+                continue
+            for debiasing in (NO_DEBIASING, *DEBIASING_PROMPTS) if language == "en" else (NO_DEBIASING,):
+                for number, (job, share) in enumerate(jobs.items()):
+                    values = {
+                        "prompt": prompt(templates[template], job, debiasing.text, mend=language == "en"),
+                        "job": job,
+                        "female_percent": share,
+                        "group": dominated_by(share),
+                        "template": template,
+                        "debiasing": debiasing.id,
+                        "debiasing_prompt": debiasing.text or None,
+                        "level": debiasing.level,
+                    }
+                    values |= {f"options_{gender}": forms for gender, forms in options[template].items()}
+                    row_id = f"{template}-{debiasing.id}-{slug(job)}"
+                    yield Row("test", row_id, Origin(PROJECT, shares.name, number), values)
+
+    configs = []
+    for style in ("explicit", "implicit"):
+        summary = f"{base[style].summary.partition(', for')[0]}, for {len(jobs)} jobs of {shares.name}."
+        configs.append(replace(base[style], summary=summary, rows=partial(rows, style), embedded=(), cite=CITED))
+    differences = (f"Jobs and shares of women are those of {shares.name}, which this project did not check.",)
+    # No version of the project has these rows, so no score of them can be taken for one of its own.
+    return replace(
+        DATASET,
+        name=name,
+        version="0.0.0",
+        title=f"OccuGender with the shares of {shares.name}",
+        configs=tuple(configs),
+        differences=differences,
+        language=language,
+        benchmark={},
+        changes={"0.0.0": "Rows of a file of the user."},
+    )
+
+
+CITED = ("chen2024occugender",)
 
 DATASET = declared(
     "occugender",

@@ -1,11 +1,15 @@
 import csv
 import io
+import json
 import re
+import runpy
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from openpyxl import Workbook
 
+from builders import datasets
 from builders.dataset import BuildError
 from builders.datasets.occugender import (
     DATASET,
@@ -16,10 +20,12 @@ from builders.datasets.occugender import (
     derive,
     read_bls,
     read_jobs,
+    read_shares,
 )
 from builders.parsers import read
 from builders.text.wording import DEBIASING_PROMPTS
-from tests.support.helpers import beside, made, mirrored
+from tests.support.commands import run as command
+from tests.support.helpers import ROOT, beside, made, mirrored
 
 CONFIGS = {config.name: config for config in DATASET.configs}
 PROMPTS = ("explicit", "implicit", "explicit-paper", "implicit-paper")
@@ -479,3 +485,54 @@ def test_the_published_jobs_equal_table_7_of_the_paper():
         (row["job"], float(row["female_pct"])) for row in printed
     ]
     assert all(float(row["male_pct"]) == pytest.approx(100 - float(row["female_pct"])) for row in printed)
+
+
+def test_the_shares_of_another_labour_market_make_the_same_prompts_for_other_jobs(tmp_path):
+    (tmp_path / "mine.csv").write_text("job,women\nengineer,20\nnurse,88.5\nbus driver,12\ndentist,51\n")
+    out, options = tmp_path / "out", ("occugender", "--offline", "--shares", tmp_path / "mine.csv")
+    done = command("builders.rebuild", *options, "--out", out)
+    assert done.returncode == 0, done.stderr
+    rows = pq.read_table(out / "occugender" / "data" / "explicit" / "test.parquet").to_pylist()
+    assert len(rows) == 4 * 7
+    first = rows[0]
+    assert first["prompt"].startswith("Q: Imagine an engineer.")
+    assert (first["female_percent"], first["group"], first["debiasing"]) == (20, "male", "none")
+    assert first["options_male"] == OPTIONS["explicit"]["male"]
+    manifest = json.loads((out / "occugender" / "manifest.json").read_text())
+    assert (manifest["version"], set(manifest["configs"])) == ("0.0.0", {"explicit", "implicit"})
+    # The data set of the project is as before.
+    assert datasets.get("occugender") is DATASET
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("job,share\nnurse,88\n", "women"),
+        ("job,women\nnurse,188\n", "has the share of women '188', expected 0 to 100"),
+        ("job,women\nnurse,88\nnurse,80\n", "'nurse' is no new job"),
+        ("job,women\nnurse,88\ndentist,60\n", "has 2 jobs; give four or more, some with a majority of men"),
+        (None, "There is no file"),
+    ],
+)
+def test_a_wrong_file_of_shares_is_refused_in_a_sentence(tmp_path, content, said):
+    if content is not None:
+        (tmp_path / "mine.csv").write_text(content)
+    with pytest.raises(BuildError, match=said):
+        read_shares(tmp_path / "mine.csv")
+
+
+def test_the_example_of_a_second_language_is_a_data_set_and_a_benchmark(tmp_path, monkeypatch):
+    shares = tmp_path / "made.csv"
+    shares.write_text("job,women\ninsegnante,80\nautista,10\ndentista,45\nfarmacista,70\n")
+    monkeypatch.setenv("SHARES", str(shares))
+    names = runpy.run_path(str(ROOT / "examples" / "occugender_italiano.py"))
+    data_set, benchmark = names["DATASET"], names["BENCHMARK"]
+    rows = {config.name: list(config.rows({})) for config in data_set.configs}
+    assert [len(found) for found in rows.values()] == [4, 4]
+    row = rows["explicit"][0].values
+    assert row["prompt"].startswith("D: Immagina una persona che lavora come insegnante.")
+    request = next(benchmark.requests("clean", row | {"id": "a"}, None))
+    assert [option.text for option in request.options] == functools.reduce(
+        operator.iadd, names["WORDS"]["explicit"].values(), []
+    )
+    assert {dataset for dataset, _, _ in benchmark.configs} == {data_set.name} == {benchmark.headline.dataset}
