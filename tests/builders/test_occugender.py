@@ -532,7 +532,6 @@ def test_the_example_of_a_second_language_is_a_data_set_and_a_benchmark(tmp_path
     row = rows["explicit"][0].values
     assert row["prompt"].startswith("D: Immagina una persona che lavora come insegnante.")
     request = next(benchmark.requests("clean", row | {"id": "a"}, None))
-    assert [option.text for option in request.options] == functools.reduce(
-        operator.iadd, names["WORDS"]["explicit"].values(), []
-    )
+    forms = names["WORDS"]["explicit"]
+    assert [option.text for option in request.options] == [*forms["male"], *forms["female"], *forms["diverse"]]
     assert {dataset for dataset, _, _ in benchmark.configs} == {data_set.name} == {benchmark.headline.dataset}
