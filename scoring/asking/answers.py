@@ -40,7 +40,7 @@ UNCLEAR: Literal["unclear"] = "unclear"
 CUT: Literal["cut"] = "cut"
 EMPTY: Literal["empty"] = "empty"
 BLOCKED: Literal["blocked"] = "blocked"
-LETTERS = "ABC"
+LETTERS = "ABCD"
 LANGUAGES = ("en", "es", "nl", "tr")
 
 Stance = Literal["asserted", "denied", "open"]
@@ -161,7 +161,7 @@ def read(answer: str, options: Options) -> Reading:
         reading: Reading = UNCLEAR
         if whole:
             # A letter at the end may begin the text of its option: "It depends.\n\nA."
-            whole = re.match(r".*?(?=(?:(?<=[.!?:])\s|\n)\W*[A-Ca-c][.):]*\s*$)|.*", whole[0], re.S)
+            whole = re.match(r".*?(?=(?:(?<=[.!?:])\s|\n)\W*[A-Da-d][.):]*\s*$)|.*", whole[0], re.S)
             assert whole
             reading = _read_text(whole[0], options)
             # "A. Translate: …" is a whole sentence only in its letter.
@@ -269,12 +269,12 @@ def _without_list(text: str) -> str:
 
 def _is_list(text: str, options: Options) -> bool:
     """Whether lines of a text begin with several letters, as in a list or a half of one."""
-    return options.letters and len(set(re.findall(r"^\W*([ABC])[.):]\s", text, re.M))) > 1
+    return options.letters and len(set(re.findall(r"^\W*([A-D])[.):]\s", text, re.M))) > 1
 
 
 def _has_other_letters(text: str, options: Options) -> bool:
     """Whether a line gives a letter the texts of other options, so that letters are not those of the question."""
-    for match in re.finditer(r"^\W*([ABC])[.):]\s+(.+?)\W*$", text, re.M):
+    for match in re.finditer(r"^\W*([A-D])[.):]\s+(.+?)\W*$", text, re.M):
         place = LETTERS.index(match[1])
         line = normalise(match[2]).lower()
         named = []
@@ -315,7 +315,7 @@ def _explicit(text: str, options: Options, cues: Cues) -> list[str]:
 def _statement(rest: str, cues: Cues) -> str:
     """The first sentence of what follows a mark, and all that follows where it is corrected: "A. No, wait, C."."""
     rest = rest.lstrip(" \t*_\n")
-    match = re.match(r"(?:\W*[A-Ca-c][.):]\s*)?[^.!?\n]*[.!?]?", rest)
+    match = re.match(r"(?:\W*[A-Da-d][.):]\s*)?[^.!?\n]*[.!?]?", rest)
     assert match
     after = rest[match.end() :]
     if re.match(rf"\W*(?:{cues['correction'].pattern})\W", after.lower()):

@@ -17,6 +17,7 @@ from builders.text.wording import BLANK
 from scoring import benchmarks, report
 from scoring.__main__ import app
 from scoring.asking import rank_agreement, ways, wordings
+from scoring.benchmarks import stated_gender
 from scoring.commands.compare import app as app_of_compare
 from scoring.inference.load_options import LoadOptions
 from scoring.statistics.stats import measure
@@ -347,7 +348,7 @@ def test_further_runs_are_compared_by_the_order_of_their_models(apart, tmp_path)
 # The questions
 
 
-@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("count", [2, 3, 4])
 def test_every_order_is_asked_in_each_wording(count):
     every = ways.orders(count)
     halves = every[: len(every) // 2], every[len(every) // 2 :]
@@ -395,6 +396,14 @@ def test_three_sentences_are_asked_in_every_order_and_all_scores_follow():
         responses[request.id] = Response(request.id, tuple((math.log(share[label]),) for label in listed))
     record = stereoset.to_record("clean", row, responses, CAUSAL)
     assert {label: math.exp(record[f"score_{label}"]) for label in share} == pytest.approx(share)
+
+
+def test_every_kind_of_stated_gender_can_be_asked_for_a_choice():
+    chosen = benchmarks.get("stated_gender-choice")
+    first = {row["kind"]: row for row in stated_gender.rows()}
+    counts = {kind: len(list(chosen.requests("clean", row, CAUSAL))) for kind, row in first.items()}
+    # A neopronoun stands beside he, she and they; a name is one of two.
+    assert (counts["neopronouns"], counts["declared"], counts["names of jobs"]) == (48, 12, 4)
 
 
 def test_benchmarks_without_sentences_or_words_say_so():
