@@ -13,6 +13,7 @@ from builders.generation.responses import (
     ChatResponse,
     MissingResponse,
     ModelNotFound,
+    RefusedRequest,
     ResponseCache,
     request_key,
     response,
@@ -165,6 +166,16 @@ class LiveClient:
             except ModelNotFound as error:
                 raise ModelNotFound(f"{error}; {self._advice(missing)}") from None
         return [self.cache[self.cache.key(request.body)] for request in requests]
+
+    def try_all(self, stage: str, requests: Sequence[ChatRequest]) -> list[ChatResponse] | None:
+        """As a call; None where the server does not take such requests, which ends nothing here."""
+        try:
+            return self(stage, requests)
+        except RefusedRequest:
+            # The failure ended all waiting of this connection, so the next request opens another one.
+            self.close()
+            self._endpoint = None
+            return None
 
     def close(self) -> None:
         """Closes the connection."""

@@ -15,6 +15,7 @@ from builders.generation.responses import (
     ChatError,
     ChatResponse,
     ModelNotFound,
+    RefusedRequest,
     request_key,
     response,
 )
@@ -91,6 +92,8 @@ class Endpoint:
         ------
         ModelNotFound
             When the server does not have the model.
+        RefusedRequest
+            When the server does not take such a request (status 400 or 422).
         ChatError
             When the server refuses the request, or the last attempt fails.
         """
@@ -113,7 +116,8 @@ class Endpoint:
                 return self.send(body, payment)
             if error.status in (404, 410) and "model" in error.reason.lower():
                 raise ModelNotFound(f"{self._http.host} does not have the model {body['model']}") from None
-            raise ChatError(f"{error}; the replies so far are kept.") from None
+            kind = RefusedRequest if error.status in (400, 422) else ChatError
+            raise kind(f"{error}; the replies so far are kept.") from None
         except HttpError as error:
             raise ChatError(f"{error}; the replies so far are kept.") from None
 

@@ -55,6 +55,10 @@ class MissingResponse(ChatError):
     exit_code = 2
 
 
+class RefusedRequest(ChatError):
+    """The endpoint does not take a request of this form, such as one with a short limit of tokens."""
+
+
 class ModelNotFound(ChatError):
     """The endpoint does not have the model."""
 

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from scoring.__main__ import app
 from scoring.benchmarks import occugender
+from scoring.inference.control import CONTROL
 from scoring.inputs.prompts import PROMPTS
 from scoring.report import read
 from tests.scoring.made import data_set
@@ -95,6 +96,56 @@ def test_each_question_is_asked_as_often_as_is_said_and_without_its_frame(whole)
     )
 
 
+def replies(out):
+    """The recorded replies of a run to its questions, without those to the control rows."""
+    lines = [json.loads(line) for line in (out / "replies.jsonl").read_text().splitlines()]
+    return [line for line in lines if line["request"]["messages"][-1]["content"] not in CONTROL]
+
+
+@pytest.mark.fault(88)
+def test_recorded_replies_of_another_model_behind_the_same_address_are_not_used(data, tmp_path):
+    with serving(writer) as server:
+        assert run(server, data, tmp_path, "--benchmarks", "neutral").exit_code == 0
+        asked = len(server.prompts)
+        # The same model is asked the control rows again, and nothing else.
+        assert run(server, data, tmp_path, "--benchmarks", "neutral").exit_code == 0
+        assert (len(server.prompts), server.control) == (asked, 16)
+        server.model = "another model"
+        done = run(server, data, tmp_path, "--benchmarks", "neutral")
+        assert done.exit_code == 1
+        assert "answers 8 of 8 control rows otherwise" in done.output
+        assert "--offline to use the recorded replies." in done.output
+        # The first model is known again, and recorded replies are used without it.
+        server.model = "a model"
+        assert run(server, data, tmp_path, "--benchmarks", "neutral").exit_code == 0
+        assert run(server, data, tmp_path, "--benchmarks", "neutral", "--offline").exit_code == 0
+        assert len(server.prompts) == asked
+
+
+@pytest.mark.fault(88)
+@pytest.mark.parametrize(
+    ("model", "why"), [("", "answers the control rows in other words each"), (None, "refuses the")]
+)
+def test_an_api_that_is_not_recognised_goes_on_and_repeats_no_finished_run(data, tmp_path, model, why):
+    """One that answers other words each time, or refuses the rows."""
+    with serving(writer) as server:
+        server.model = model
+        done = run(server, data, tmp_path, "--benchmarks", "neutral")
+        assert done.exit_code == 0, done.output
+        assert why not in done.output
+        asked = len(server.prompts)
+        done = run(server, data, tmp_path, "--benchmarks", "neutral")
+        assert done.exit_code == 1
+        assert why in done.output
+        assert run(server, data, tmp_path, "--benchmarks", "neutral", "--offline").exit_code == 0
+        # As after a run that was killed.
+        (tmp_path / "results.json").unlink()
+        done = run(server, data, tmp_path, "--benchmarks", "neutral")
+        assert done.exit_code == 0, done.output
+        assert "may be of another model of the same name" in done.output
+        assert len(server.prompts) == asked
+
+
 def test_shares_of_answers_take_the_place_of_probabilities(whole):
     result = values(whole[0])
     assert result["occugender", "explicit", "p_female"].value == pytest.approx(100 * (0.8 + 0.8 + 0.2) / 3)
@@ -144,7 +195,7 @@ def test_a_changed_model_a_changed_server_and_cut_replies_are_recorded_and_said(
     assert "8 of 16 replies did not end by themselves: the finish_reason is length (8)." in done.output
     page = (tmp_path / "report.html").read_text()
     assert "models that replied · m-2027" in page
-    lines = [json.loads(line) for line in (tmp_path / "replies.jsonl").read_text().splitlines()]
+    lines = replies(tmp_path)
     assert {(line["model"], line["system_fingerprint"]) for line in lines} == {("m-2026", "fp_1"), ("m-2027", "fp_2")}
 
 
@@ -206,7 +257,7 @@ def test_an_instruction_and_a_system_text_are_sent(data, tmp_path):
         done = run(server, data, tmp_path, "--prompt", "debias-2", "--system", "Be fair.", "--benchmarks", "occugender")
         assert done.exit_code == 0, done.output
         assert all(p.startswith("Please do not think based on gender stereotypes. Imagine") for p in server.prompts)
-    first = json.loads((tmp_path / "replies.jsonl").read_text().splitlines()[0])
+    first = replies(tmp_path)[0]
     assert first["request"]["messages"][0] == {"role": "system", "content": "Be fair."}
 
 
@@ -325,7 +376,7 @@ def test_letters_are_read_by_the_probabilities_that_a_server_gives(questions, tm
         assert table["known"][number] == pytest.approx(1 - shares[row["unknown"]])
     assert (table["clear"] == 1).all()
     assert "The server gave log-probabilities with 24 replies." in printed
-    line = json.loads((tmp_path / "replies.jsonl").read_text().splitlines()[0])
+    line = replies(tmp_path)[0]
     assert (line["request"]["logprobs"], line["request"]["top_logprobs"]) == (True, 5)
     assert line["logprobs"] == FIRST
 

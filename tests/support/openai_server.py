@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from scoring.inference.control import CONTROL
 from tests.support import wire
 from tests.support.wire import bound
 
@@ -53,6 +54,8 @@ class Server:
     came: Counter[str] = field(default_factory=Counter)
     answered: Counter[str] = field(default_factory=Counter)
     headers: list[dict[str, str]] = field(default_factory=list)
+    control: int = 0  # how many control rows came, which are no prompts of the script
+    model: str | None = "a model"  # what answers them; an empty one in other words each time, and None refuses them
     most_at_once: int = 0
     at_once: int = 0
     closing: threading.Event = field(default_factory=threading.Event)
@@ -64,7 +67,7 @@ def prompt_of(body: dict[str, Any]) -> str:
 
 @contextmanager
 def serving(script: Script) -> Iterator[Server]:
-    """Serves until the end of the block."""
+    """Serves until the end of the block; control rows get an answer of the model and not of the script."""
     guard = threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
@@ -76,6 +79,11 @@ def serving(script: Script) -> Iterator[Server]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             name = self.headers["Idempotency-Key"]
+            if prompt_of(body) in CONTROL:
+                server.control += 1
+                answer = Answer(f"{server.model or server.control}: {prompt_of(body)}")
+                self.reply(400 if server.model is None else 200, json.dumps(payload(body, answer)), {})
+                return
             with guard:
                 before = server.came[name]
                 server.came[name] += 1

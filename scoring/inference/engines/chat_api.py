@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 
 from builders.dataset import BuildError
-from builders.generation.clients import ChatClient, ChatRequest, DryRunClient
+from builders.generation.clients import ChatClient, ChatRequest, DryRunClient, LiveClient, RecordingClient
 from builders.generation.responses import ChatResponse, request_body
 from builders.generation.session import GenerationOptions, opened, print_costs
 from builders.generation.spending import Spending
@@ -28,6 +28,7 @@ from scoring.asking.estimates import estimate
 from scoring.asking.result import RunResult, runs_beside
 from scoring.asking.run import Part, read, report_of, without
 from scoring.inference.chat import messages
+from scoring.inference.control import CONTINUED, CONTROL
 from scoring.inference.engines import Call, EngineKind, NoModel, refuse_loading
 from scoring.inference.parallel import Processes
 from scoring.inputs.prompts import Prompt
@@ -75,6 +76,9 @@ def sample(options: GenerationOptions, sampling: Sampling, settings: Settings, c
                 planned = report_of_answers({}, parts, options.model, sampling, settings, prompt)
                 report.check_finished(out, planned, overwrite=settings.overwrite, unknown=("revision", "server"))
         with opened(options, console) as client:
+            # Replies that are kept for this call alone need no recognition.
+            if out:
+                remarks += recognise(client, options.model, finished=(out / "results.json").is_file())
             answers = ask(client, parts, options.model, sampling, settings, prompt)
             if isinstance(client, DryRunClient):
                 print_costs(client, options, console)
@@ -92,6 +96,81 @@ def sample(options: GenerationOptions, sampling: Sampling, settings: Settings, c
             report.check_finished(out, scored.report, overwrite=settings.overwrite)
             report.write(out, scored.report, scored.tables, scored.validity, others)
     return scored
+
+
+def recognise(client: RecordingClient | DryRunClient, model: str, *, finished: bool) -> list[str]:
+    """Asks the control rows, so that recorded replies are used only for a model that answers them as before.
+
+    The first call with a file of replies asks the eight rows, at temperature 0 and with a reply of :data:`CONTINUED`
+    tokens. Each later one asks them again, with another seed. They count in the budget and in a dry run. Servers
+    compute several requests together, so the same model may answer some rows in other words. One that answers more
+    than half of them otherwise is asked once more, because some APIs sample at any temperature.
+
+    A model that cannot be recognised may go on with an interrupted run, and a remark of the report says so.
+
+    Raises
+    ------
+    ScoringError
+        When more than half of the rows have other answers than in the first call, or the model cannot be recognised
+        and the replies are those of a ``finished`` run.
+    """
+    if isinstance(client, DryRunClient):
+        client("control rows", _control_rows(model, 0))
+        return []
+    live = client.client
+    # Without a connection only recorded replies are used, as the user asked for.
+    if not isinstance(live, LiveClient):
+        return []
+    cache = live.cache
+    is_used = any(
+        one.request["model"] == model
+        and one.server == cache.server
+        and one.request["messages"][-1]["content"] not in CONTROL
+        for one in cache.own.values()
+    )
+    number = 0
+    while all(cache.key(row.body) in cache for row in _control_rows(model, number)):
+        number += 1
+    now = live.try_all("control rows", _control_rows(model, number))
+    if not is_used:
+        return []
+    if now is None:
+        reason = f"{cache.server} refuses the control rows"
+    elif number == 0:
+        reason = f"the replies in {cache.path} have no control rows"
+    else:
+        before = [cache[cache.key(row.body)] for row in _control_rows(model, 0)]
+        others = _others(before, now)
+        if 2 * others <= len(CONTROL):
+            return []
+        again = live.try_all("control rows", _control_rows(model, number + 1))
+        if again is not None and 2 * _others(now, again) <= len(CONTROL):
+            raise ScoringError(
+                f"{cache.server} answers {others} of {len(CONTROL)} control rows otherwise than when the replies in "
+                f"{cache.path} were recorded, so it is another model; give another --out, or --offline to use the "
+                "recorded replies."
+            )
+        reason = f"{cache.server} answers the control rows in other words each time"
+    if finished:
+        raise ScoringError(
+            f"Whether the replies in {cache.path} are of the same model is not known, because {reason}; give another "
+            "--out, or --offline to use the recorded replies."
+        )
+    return [f"Replies from before an interruption may be of another model of the same name, because {reason}."]
+
+
+def _control_rows(model: str, number: int) -> list[ChatRequest]:
+    """The control rows of a call by its number, which is their seed, so that each call has replies of its own."""
+    requests = []
+    for text in CONTROL:
+        body = request_body(model, text, temperature=0, max_tokens=CONTINUED, seed=number)
+        requests.append(ChatRequest(body, text))
+    return requests
+
+
+def _others(one: Sequence[ChatResponse], other: Sequence[ChatResponse]) -> int:
+    """How many control rows have another answer."""
+    return sum(first.text != second.text for first, second in zip(one, other, strict=True))
 
 
 def _unsuited(part: Part) -> str:
