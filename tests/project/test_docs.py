@@ -490,9 +490,21 @@ def test_the_lists_of_a_page_are_those_of_the_registries(page):
     text = page.read_text("utf-8")
     assert text == pages.written(page), "run python -m tools.docs.pages"
     filled = pages.fill(text, {})
-    first = next(line for line in filled.splitlines() if line.startswith("| --- |"))
-    assert filled.count(filled.split(first)[1].splitlines()[1]) == 1
+    assert filled.count(text.split("-->\n\n", 1)[1][:200]) == 1
 
 
 def test_the_examples_of_the_page_maker_hold():
     assert doctest.testmod(pages).failed == 0
+
+
+def test_the_docker_file_installs_what_the_page_of_installation_says():
+    steps = [line.split(" ", 1) for line in (ROOT / "Dockerfile").read_text("utf-8").splitlines() if line[0] != "#"]
+    assert [name for name, _ in steps] == ["FROM", "WORKDIR", "COPY", "RUN", "WORKDIR", "CMD"]
+    page = (DOCS / "install.md").read_text("utf-8")
+    words = shlex.split(dict(steps)["RUN"])
+    assert installed(" ".join(shlex.quote(word) for word in words if word != "--no-cache-dir"))
+    assert dict(steps)["RUN"].replace("--no-cache-dir ", "") in page
+    # The image has a Python that the package allows, the one that all tests run with.
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    version = re.fullmatch(r"python:(\d+\.\d+)-slim", dict(steps)["FROM"])[1]
+    assert project["requires-python"] == f">={version}"

@@ -37,7 +37,12 @@ ROOT = Path(__file__).parents[2]
 METRIC_PAGES = ROOT / "docs" / "metrics"
 DATASET_PAGES = ROOT / "docs" / "datasets"
 #: Pages that have their lists also without the site; ``python -m tools.docs.pages`` writes them.
-LISTED = (METRIC_PAGES / "index.md", DATASET_PAGES / "index.md", ROOT / "docs" / "recipes.md")
+LISTED = (
+    METRIC_PAGES / "index.md",
+    ROOT / "docs" / "metrics-list.md",
+    DATASET_PAGES / "index.md",
+    ROOT / "docs" / "recipes.md",
+)
 #: The list of the pages that are neither in the navigation nor in the search.
 EVIDENCE = ROOT / "docs" / "evidence.md"
 #: Files at the root of the project that are pages of the site too.
@@ -141,7 +146,7 @@ def metric_list(_: Meta) -> str:
             ("metric", "ideal", "range", "profiles"),
             (
                 (
-                    f"[`{metric}`]({pages[name, metric][0]})" if (name, metric) in pages else f"`{metric}`",
+                    f"[`{metric}`](metrics/{pages[name, metric][0]})" if (name, metric) in pages else f"`{metric}`",
                     number(use.metric.ideal),
                     _range(use.metric),
                     ", ".join(use.profiles),
