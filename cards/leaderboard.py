@@ -601,9 +601,9 @@ class Collected:
         Raises
         ------
         CardError
-            When there is none.
+            When there is none, or no benchmark has one that the page could show.
         """
-        if not self.entries:
+        if not task_tables(self.entries):
             # One source that is refused: its own error is clearer than a list of one sentence.
             if len(self.errors) == len(self.sentences) == 1:
                 raise self.errors[0]

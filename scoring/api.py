@@ -11,7 +11,7 @@ from rich.console import Console
 from cards.common.options import checked, in_python, parameters, visible_console
 from cards.common.text import did_you_mean, split_list
 from scoring.asking.result import RunResult, load
-from scoring.inference.engines import Call, check_folder, chosen
+from scoring.inference.engines import Call, check_folder, chosen, keep
 from scoring.inference.load_options import LoadOptions
 from scoring.inference.parallel import ALONE, Processes
 from scoring.inputs.prompt_file import PromptFile
@@ -240,4 +240,7 @@ def evaluated(call: Call, console: Console, processes: Processes = ALONE) -> Run
     # Call.of has read them.
     if isinstance(call.settings.prompts, PromptFile) and processes.first:
         console.print(f"Prompts: {call.settings.prompts.understood}.", markup=False, highlight=False)
-    return chosen(call).score(call, console, processes)
+    result = chosen(call).score(call, console, processes)
+    if processes.first and not call.sampling.dry_run:
+        keep(call)
+    return result

@@ -22,6 +22,7 @@ from scoring.catalogue import catalogue
 from scoring.commands.compare import show_comparison
 from scoring.inference.load_options import LoadOptions, ModelNames
 from scoring.inference.parallel import Processes
+from scoring.inputs import run_file
 from scoring.options import OF_SEVERAL, RUN, ManyModels, Sampling, ServedOptions, Settings, Verbose
 from scoring.report import read
 from scoring.report.conditions import failed, holding, parsed
@@ -168,6 +169,10 @@ def main(
     revisions: Annotated[
         str, typer.Option(metavar="A,B", rich_help_panel=RUN, help="Score these revisions of each model.")
     ] = "",
+    config: Annotated[  # noqa: ARG001  # its callback fills in the others
+        Path | None,
+        typer.Option(metavar="FILE", is_eager=True, callback=run_file.fill_in, help="Options from a run.yaml."),
+    ] = None,
     compare: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Show differences from RUN; MODEL may be a run too.")
     ] = None,

@@ -43,12 +43,13 @@ class PromptFile:
     ``rows`` has a row for each prompt, with ``id``, ``prompt``, ``group``, ``match`` (the two prompts of a pair have
     the same), ``pair`` (equal prompts, or equal pairs, have the same: they are one cluster) and ``side`` (1 for the
     first prompt of a pair, 2 for the second, 0 for a prompt that is in no pair). ``understood`` says in words what was
-    read.
+    read, and ``path`` is the file as it was given.
     """
 
     name: str
     rows: tuple[Row, ...]
     understood: str
+    path: str = ""
 
 
 def read(source: Any) -> PromptFile:
@@ -77,10 +78,11 @@ def read(source: Any) -> PromptFile:
     if isinstance(source, PromptFile):
         return source
     if isinstance(source, (str, Path)):
-        where, name = str(source), Path(source).stem
+        where = path = str(source)
+        name = Path(source).stem
         frame = frame_of_file(Path(source))
     else:
-        where, name = "The table of prompts", UNNAMED
+        where, name, path = "The table of prompts", UNNAMED, ""
         frame = _frame_of_object(source)
     heads = _heads(frame, where)
     frame.columns = heads
@@ -95,7 +97,7 @@ def read(source: Any) -> PromptFile:
         texts = [_texts(frame, column, where) for column in columns]
         rows = _pairs(columns, texts)
     ignored = [head for head in heads if head not in columns]
-    return PromptFile(name, tuple(rows), _understood(rows, columns, ignored))
+    return PromptFile(name, tuple(rows), _understood(rows, columns, ignored), path)
 
 
 def frame_of_file(path: Path) -> pd.DataFrame:

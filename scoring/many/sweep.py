@@ -33,7 +33,7 @@ from cards.common.memory import give_back
 from cards.common.text import CardError, slug
 from scoring.asking.result import RunResult, load
 from scoring.asking.run import Shared
-from scoring.inference.engines import Call, check_folder, chosen, installed, read, refuse_wrong_name
+from scoring.inference.engines import Call, check_folder, chosen, installed, keep, read, refuse_wrong_name
 from scoring.inference.parallel import ALONE
 from scoring.options import recorded
 from scoring.types import ScoringError
@@ -255,6 +255,7 @@ def scored(name: str, call: Call, console: Console) -> Outcome:
                 chosen(served).score(served, console, ALONE)
         else:
             chosen(call).score(call, console, ALONE)
+        keep(call)
         marker = _marker(folder, asked)
         # First to the Hub: a model whose results are not there is not finished.
         if call.many.results:

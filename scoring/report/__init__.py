@@ -48,6 +48,7 @@ from cards.common.files import put_all, refuse_foreign
 from cards.common.numbers import Scale, interval
 from cards.common.packages import PACKAGE
 from cards.common.text import CardError, cell, for_files, slug
+from scoring.inputs import run_file
 from scoring.inputs.columns import ChangedTexts, blocks, length
 from scoring.options import Settings, recorded
 from scoring.report import summary
@@ -60,7 +61,7 @@ from scoring.types import Estimate, Report, ScoringError, Table
 
 __all__ = ["check_finished", "decisive", "file_name", "page", "read", "results", "scale", "write", "write_comparison"]
 
-_FILES = ("results.json", "results.md", "summary.md", "report.html", "compare.json", "compare.html")
+_FILES = ("results.json", "results.md", "summary.md", "report.html", "compare.json", "compare.html", run_file.NAME)
 _VERSION = "benchmark "
 _TEXT = "text of the prompt"
 _DIGEST = re.compile(r"[0-9a-f]{16}")

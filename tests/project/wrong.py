@@ -242,7 +242,13 @@ score tiny-causal --start -> 2 Option '--start' requires an argument.
 score tiny-causal --compare o -> 1 o has no results.json to compare with; give --compare the folder of a run.
 score tiny-causal --beside o -> 1 o has 2 runs, such as o/first, and is none itself; name one of them.
 score tiny-causal --include notes.txt -> 1 notes.txt is not a Python file; give a file NAME.py that defines BENCHMAR
-score tiny-causal --config run.yaml -> 2 No such option: --config
+score --config nofile.yaml -> 2 There is no file nofile.yaml; give --config the run.yaml of a run.
+score --config emptydir -> 2 There is no file emptydir; give --config the run.yaml of a run.
+score --config notes.txt -> 2 notes.txt has no options; write one a line, such as limit: 20.
+score --config binary.bin -> 2 binary.bin is no YAML; write an option a line, such as limit: 20.
+score --config limmit.yaml -> 2 limmit.yaml has 'limmit' (did you mean 'limit'?), which is no option.
+score --config limit.yaml -> 2 Invalid value for '--limit'
+score --config bench.yaml -> 1 No benchmark is called 'nutral' (did you mean 'neutral'?)
 score tiny-causal --quantize 4 -> 2 Invalid value for '--quantize': '4' is not one of '4bit', '8bit'.
 score tiny-causal --executor local -> 2 Invalid value for '--executor': 'local' is not one of 'ray', 'slurm'.
 score tiny-causal --results hub:x -> 1 --results is 'hub:x'; give a data set of the Hub as hub:ORG/NAME.
@@ -322,6 +328,9 @@ install -> 2 No command is called 'install'; give one of
 """
 #: The files of the folder in which the lines run, by name; a name that ends in a slash is an empty folder.
 FILES = {
+    "bench.yaml": "model: tiny-causal\nbenchmarks: [occugender, nutral]\n",
+    "limit.yaml": "model: tiny-causal\nlimit: 0\n",
+    "limmit.yaml": "model: tiny-causal\nlimmit: 3\n",
     "adapteronly/adapter_config.json": '{"peft_type": "LORA", "base_model_name_or_path": "./gone"}',
     "empty.csv": "",
     "emptydir/": "",

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from builders import datasets
 from builders.generation.session import CACHE
-from cards.common.files import LOCK, locked, strays
+from cards.common.files import LOCK, locked, put_all, strays
 from cards.common.options import filled
 from cards.common.packages import required
 from cards.common.progress import stage
@@ -33,7 +33,7 @@ from scoring.inference import fetching
 from scoring.inference.chat import Chat
 from scoring.inference.load_options import LoadOptions
 from scoring.inference.parallel import ALONE, Processes
-from scoring.inputs import prompt_file
+from scoring.inputs import prompt_file, run_file
 from scoring.options import ManyModels, Sampling, ServedOptions, Settings
 from scoring.report.terminal import want
 from scoring.types import ScoringError
@@ -283,6 +283,19 @@ def check_folder(folder: Path) -> None:
     raise ScoringError(
         f"{folder / others[0]} was not written by this program, and a run has its own folder; give another --out."
     )
+
+
+def keep(call: Call) -> None:
+    """Writes ``run.yaml`` into the folder of a run, with which ``probes score --config`` makes the same run again.
+
+    A model or a prompt that is an object of Python has no such file.
+    """
+    if not call.settings.out or call.in_memory:
+        return
+    many = replace(call.many, executor=None, cluster=(), results="")
+    content = run_file.text(str(call.model), (call.settings, call.loading, call.servers, call.sampling, many))
+    if content:
+        put_all(call.settings.out, {run_file.NAME: content.encode()}, ScoringError)
 
 
 def read(settings: Settings) -> list[run.Part]:
