@@ -589,11 +589,13 @@ class Collected:
 
     def _of_run(self, path: Path) -> Iterator[Entry]:
         upload = self.declarations.checked_run(results.load(path), results.folder_of(path))
-        yield from _run_entries(upload)
-        # After the entries, so that a run which is refused has only the sentence about that.
-        sentences = list(upload.sentences(str(path)))
-        sentences += left_out(path, upload.run)
-        self.sentences += sentences
+        # A list first, so that a run which is refused has only the sentence about that.
+        entries = list(_run_entries(upload))
+        lost = list(left_out(path, upload.run))
+        self.sentences += [*upload.sentences(str(path)), *lost]
+        # Without any headline a run has no place on the page, also where it has further scores.
+        if len(lost) < len(upload.run.benchmarks):
+            yield from entries
 
     def page(self) -> bytes:
         """The page of all scores.
@@ -601,9 +603,9 @@ class Collected:
         Raises
         ------
         CardError
-            When there is none, or no benchmark has one that the page could show.
+            When there is none.
         """
-        if not task_tables(self.entries):
+        if not self.entries:
             # One source that is refused: its own error is clearer than a list of one sentence.
             if len(self.errors) == len(self.sentences) == 1:
                 raise self.errors[0]

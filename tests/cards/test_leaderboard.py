@@ -198,7 +198,9 @@ def test_benchmarks_that_the_page_cannot_show_are_named(runs, tmp_path):
         f"Left out: occugender of {both} (profile clean), because it has no value of labour_correlation for a "
         "published task."
     ]
-    alone = run(tmp_path / "alone", model="org/alone", estimates=scores[1:])
+    # A further score of a benchmark does not make a page either.
+    further = estimate("occugender", "explicit", "gender_gap", value=5.0, ideal=0.0)
+    alone = run(tmp_path / "alone", model="org/alone", estimates=(*scores[1:], further))
     result = commands.run("scoring.commands.leaderboard", alone, "--out", tmp_path / "alone.html")
     assert result.returncode == 1
     assert "because it has no value of labour_correlation for a published task. None has a score" in result.stderr
