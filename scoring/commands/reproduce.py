@@ -26,7 +26,7 @@ from scoring.reproduce.claims import Judged, claims, judged
 from scoring.reproduce.claims import as_json as claims_json
 from scoring.reproduce.claims import counts as verdicts_of
 from scoring.reproduce.counts import COUNTS, by_paper
-from scoring.reproduce.figures import chart, panels
+from scoring.reproduce.figures import chart, panels, title_of
 from scoring.reproduce.measured import STATES, Cell, Measured, State, cells
 from scoring.reproduce.plan import Step, cost, execute, parameters, steps
 from scoring.reproduce.printed import PrintedTable, printed_tables
@@ -46,7 +46,7 @@ def drawings(tables: Sequence[PrintedTable], measured: Measured, model: str) -> 
     for table in tables:
         try:
             if table.panels:
-                yield table.id, chart(panels(table, measured, model), table.title)
+                yield table.id, chart(panels(table, measured, model), title_of(table, model))
         except ScoringError as error:
             # A figure that cannot be drawn does not stop the others; the page says what it needs.
             yield table.id, str(error)

@@ -54,10 +54,11 @@ _NAN = math.nan
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A drawing: what ``figures.toml`` declares of it, and its series by label."""
+    """A drawing: what ``figures.toml`` declares of it, its series by label, and what it lacks of the printed one."""
 
     entry: Mapping[str, Any]
     series: Mapping[str, Points]
+    lacks: str = ""
 
     @property
     def places(self) -> list[Any]:
@@ -74,8 +75,11 @@ class Panel:
         # Dots have a row for each place, and in it room for a dot of each series.
         if self.entry["kind"] == "dots":
             body = max(0.6, len(self.places) * (0.14 + 0.09 * len(self.series)))
+        # Words below bars are upright.
+        if self.entry["kind"] == "bars":
+            body = 1.9
         # The legend has two columns.
-        return body + 0.8 + 0.17 * math.ceil(len(self.series) / 2)
+        return body + 0.8 + 0.17 * math.ceil(len(self.series) / 2) + 0.14 * len(_wrapped(self.lacks))
 
 
 def panels(table: PrintedTable, measured: Measured, model: str = "") -> list[Panel]:
@@ -88,12 +92,54 @@ def panels(table: PrintedTable, measured: Measured, model: str = "") -> list[Pan
     """
     drawn = []
     for entry in table.panels:
+        if entry.get("of") == "cases":
+            drawn += _cases(entry, measured, model)
+            continue
         series = dict(_series(entry, measured, model))
         if series:
-            drawn.append(Panel(entry, series))
+            lacks = _lacks(entry, series)
+            # What all panels lack is said once.
+            if any(lacks == panel.lacks for panel in drawn):
+                lacks = ""
+            drawn.append(Panel(entry, series, lacks))
     if not drawn:
         raise UnreachableError(table.panels[0]["reason"])
     return drawn
+
+
+def title_of(table: PrintedTable, model: str) -> str:
+    """The title of a drawing; a figure of one model has the name of the one that is drawn instead of it."""
+    models = table.panels[0].get("models", ())
+    if model and len(models) == 1:
+        return table.title.replace(models[0], model)
+    return table.title
+
+
+def _lacks(entry: Mapping[str, Any], series: Mapping[str, Points]) -> str:
+    """What a panel lacks of the printed one: parts that are not drawn, and models without a run or scores.
+
+    >>> _lacks({"models": ["gpt2", "gpt2-xl"]}, {"subject, gpt2": {}})
+    'Not here: gpt2-xl.'
+    """
+    sentences = [entry["lacks"]] if "lacks" in entry else []
+    models = entry.get("shows", entry.get("models", ()))
+    if entry.get("of") == "shares":
+        models = published.printed_models()
+    elif entry.get("of") == "preferences":  # counts of models, for which all are needed
+        models = ()
+    places = [place for points in series.values() for place in points]
+    # A place of dots is a model, and one of a scatter has it after its number.
+    names = {str(name) for place in places for name in (place if isinstance(place, tuple) else (place,))}
+    for label in series:
+        names.update(label.split(", "))
+    missing = [name for name in models if name not in names]
+    if missing:
+        sentences.append(f"Not here: {', '.join(missing)}.")
+    return " ".join(sentences)
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, 100, break_on_hyphens=False)
 
 
 def _series(entry: Mapping[str, Any], measured: Measured, model: str) -> Iterator[tuple[str, Points]]:
@@ -115,6 +161,8 @@ def _series(entry: Mapping[str, Any], measured: Measured, model: str) -> Iterato
             yield from _shares(entry, measured)
         case "decoding":
             yield from _decoding(entry, measured, model)
+        case "words":
+            yield from _words(entry, measured, model)
         case str():
             # Any other source is a part of the file of a sweep.
             yield from _sweeps(entry, measured, model)
@@ -217,15 +265,22 @@ def _preferences(entry: Mapping[str, Any], measured: Measured) -> Iterator[tuple
 
 
 def _thresholds(entry: Mapping[str, Any], measured: Measured) -> Iterator[tuple[str, Points]]:
-    """τ by the threshold ε of each model on one set."""
+    """τ by the threshold ε of each model on one set; without the files of a model, from the authors' drawing."""
     for label in entry["models"]:
+        points: dict[Any, Numbers] = {}
         try:
             rows = measured._once("score_rows", label)
         except UnreachableError:  # the files of some models are not everywhere
+            with suppress(UnreachableError):
+                curve = measured._once("drawn_curves").get((entry["dataset"], label), {})
+                for threshold, value in curve.items():
+                    if threshold <= _THRESHOLDS[-1]:
+                        points[threshold] = (value, _NAN, _NAN)
+            if points:
+                yield label, points
             continue
         rows = rows[(rows["dataset"] == entry["dataset"]) & (rows["natural"] != False)]  # noqa: E712 - empty is kept
         gaps = abs(rows["female_logprob"] - rows["male_logprob"]).to_numpy()
-        points: dict[Any, Numbers] = {}
         for threshold in _THRESHOLDS:
             points[float(threshold)] = (100 * float(np.mean(gaps <= threshold)), _NAN, _NAN)
         yield label, points
@@ -240,8 +295,9 @@ def _shares(entry: Mapping[str, Any], measured: Measured) -> Iterator[tuple[str,
                 scores = measured._once("published", "unstereo", model)
                 neutral = scores[group, "tau@0.5"]["value"]
                 disparity = scores[group, "pref_disparity@0.5"]["value"]
-                # Of 100 sentences: neutral + female + male, and female - male is the disparity.
-                points[(100 - neutral + disparity) / 2] = (neutral, _NAN, _NAN)
+                # Of 100 sentences: neutral + female + male, and female - male is the disparity. The place has the
+                # model too, because two models may have the same share.
+                points[(100 - neutral + disparity) / 2, model] = (neutral, _NAN, _NAN)
         if points:
             yield label, points
 
@@ -257,6 +313,49 @@ def _decoding(entry: Mapping[str, Any], measured: Measured, model: str) -> Itera
                 points[float(name.removeprefix(prefix))] = numbers
         if points:
             yield adapter.base, points
+
+
+def _words(entry: Mapping[str, Any], measured: Measured, model: str) -> Iterator[tuple[str, Points]]:
+    """JSD of the template prompt of each word of a topic, in the order of the data set."""
+    for name, _, table, _ in _examples(entry, measured, model):
+        points: dict[Any, Numbers] = {}
+        for place in np.flatnonzero(np.asarray(table["topic"]) == entry["topic"]):
+            if math.isfinite(table["jsd"][place]):
+                # An id is templates-TOPIC-WORD.
+                word = str(table["id"][place]).partition(f"{entry['topic']}-")[2]
+                points[word] = (float(table["jsd"][place]), _NAN, _NAN)
+        if points:
+            yield name, points
+
+
+def _cases(entry: Mapping[str, Any], measured: Measured, model: str) -> Iterator[Panel]:
+    """Six natural prompts with their texts, and the probability of each word as the next token.
+
+    Two have a gendered text and the largest difference between the genders, two have that difference and a neutral
+    text, and two have a neutral text and the smallest difference; the paper does not say how it chose its six.
+    """
+    for name, _, table, _ in _examples(entry, measured, model):
+        rows = pd.DataFrame(
+            {key: np.asarray(table[key]) for key in ("config", "prompt", "text", "gender_class", "jsd")}
+        )
+        female, male = np.asarray(table["female_mass"]), np.asarray(table["male_mass"])
+        rows["difference"] = abs(female - male) / (female + male)
+        rows = rows[(rows["config"] == "stsb") & rows["difference"].notna()].sort_values("difference", kind="stable")
+        neutral = rows[rows["gender_class"] == "neutral"]
+        gendered = rows[rows["gender_class"].isin(["female", "male"])]
+        chosen = (
+            ("gendered text and probabilities", gendered.tail(2)),
+            ("gendered probabilities alone", neutral.tail(2)),
+            ("neither", neutral.head(2)),
+        )
+        for kind, cases in chosen:
+            for place, case in cases.iterrows():
+                text = " ".join(f"{case['prompt']} | {case['text'].removeprefix(case['prompt'])}".split())
+                facts_of = f"female {female[place]:.3f}, male {male[place]:.3f}, JSD {case['jsd']:.3f}"
+                lines = [f"{kind}, {name}: {facts_of}", *textwrap.wrap(textwrap.shorten(text, 150), 75)]
+                points = {form: (float(table[column][place]), _NAN, _NAN) for form, column in entry["metrics"].items()}
+                yield Panel({**entry, "title": "\n".join(lines)}, {name: points})
+        return  # the paper has one model
 
 
 def _curves(content: Mapping[str, Sequence[Sequence[Any]]]) -> Iterator[tuple[str, Points]]:
@@ -417,6 +516,10 @@ def chart(drawn: Sequence[Panel], title: str) -> dict[str, bytes]:
                 axes.set(xlabel=axis, ylabel="")
                 axes.grid(axis="x", color=PALETTE["rule"], linewidth=0.6)
                 line_at = axes.axvline
+            elif entry["kind"] == "bars":
+                _bars(axes, panel)
+                axes.set(ylabel=entry["unit"])
+                line_at = axes.axhline
             else:
                 _curve(axes, panel)
                 axes.set(xlabel=axis, ylabel=entry["unit"])
@@ -425,6 +528,8 @@ def chart(drawn: Sequence[Panel], title: str) -> dict[str, bytes]:
             axes.set_title(entry["title"], fontsize=9, loc="left")
             if "ideal" in entry:
                 line_at(entry["ideal"], color=PALETTE["soft"], linestyle=DOTTED)
+            if panel.lacks:
+                part.suptitle("\n".join(_wrapped(panel.lacks)), fontsize=7, x=0.01, ha="left")
             if len(panel.series) > 1:
                 handles, labels = axes.get_legend_handles_labels()
                 part.legend(handles, labels, fontsize=7.5, ncols=2, frameon=False, loc="outside lower left")
@@ -452,6 +557,30 @@ def _dots(axes: Axes, panel: Panel) -> None:
     axes.set_ylim(len(places) - 0.4, -0.6)
 
 
+def _bars(axes: Axes, panel: Panel) -> None:
+    """Draws a bar for each place and series."""
+    places = panel.places
+    width = 0.8 / len(panel.series)
+    for index, (label, points) in enumerate(panel.series.items()):
+        x = [places.index(place) + (index + 0.5) * width - 0.4 for place in points]
+        axes.bar(
+            x, [value for value, _, _ in points.values()], width, color=_COLOURS[index % len(_COLOURS)], label=label
+        )
+    axes.set_xticks(range(len(places)), [plain(place, 20) for place in places], rotation=90, fontsize=6.5)
+    axes.set_xlim(-0.7, len(places) - 0.3)
+
+
+def _neutrality(axes: Axes, differences: Sequence[float]) -> None:
+    """Draws where both pronouns are preferred equally often, and where they differ by so many points."""
+    female = np.linspace(0, 100, 2)
+    for difference in differences:
+        # neutral + female + male = 100, and male = female + difference or female - difference.
+        for side in {difference, -difference}:
+            line = DOTTED if difference else "--"
+            axes.plot(female, 100 - 2 * female + side, color=PALETTE["soft"], linestyle=line, linewidth=0.9, zorder=0)
+    axes.set(xlim=(0, 100), ylim=(0, 100))
+
+
 def _curve(axes: Axes, panel: Panel) -> None:
     """Draws a line with its intervals for each series, or for ``points`` the marks alone."""
     entry = panel.entry
@@ -459,13 +588,21 @@ def _curve(axes: Axes, panel: Panel) -> None:
     drawstyle = "default"
     if "column" in entry or entry.get("of") in ("delta", "pmi"):
         drawstyle = "steps-pre"
-    for index, (label, points) in enumerate(panel.series.items()):
+    if "differences" in entry:
+        _neutrality(axes, entry["differences"])
+    # A dashed series has the colour of the one that it belongs to.
+    stems = list(dict.fromkeys(label.removesuffix(entry.get("dashed", "")) for label in panel.series))
+    for label, points in panel.series.items():
         x = sorted(points)
         value, low, high = np.array([points[place] for place in x]).T
+        stem = label.removesuffix(entry.get("dashed", ""))
+        index = stems.index(stem)
         ink = _COLOURS[index % len(_COLOURS)]
         dashes = _DASHES[index // len(_COLOURS) % len(_DASHES)]
+        if stem != label:
+            dashes = "--"
         if entry["kind"] == "points":
-            axes.plot(x, value, "o", color=ink, markersize=3.5, label=label)
+            axes.plot([place for place, _ in x], value, "o", color=ink, markersize=3.5, label=label)
             continue
         # Marks of more points would touch.
         mark = ""

@@ -31,7 +31,7 @@ from cards.common.text import CardError, slug
 from scoring import DATA
 from scoring.adapters import facts
 from scoring.asking.result import read_examples
-from scoring.reproduce import bias_bench, published, templates
+from scoring.reproduce import bias_bench, drawing, published, templates
 from scoring.reproduce.printed import PrintedCell, PrintedTable, printed_tables
 from scoring.responses import unstereo
 from scoring.statistics.stats import RESAMPLES
@@ -258,6 +258,11 @@ class Measured:
     def _score_rows(self, model: str) -> pd.DataFrame:
         """The scores of all sentences by a model of UnStereoEval."""
         return published.examples(self._kept("unstereo", model))
+
+    def _drawn_curves(self) -> Mapping[tuple[str, str], Mapping[float, float]]:
+        """The curves of Figure 7 of UnStereoEval, read from the drawing of its authors."""
+        (path,) = self.fetcher.get(catalogue().sources["unstereo-development/figure-7"]).paths
+        return drawing.curves(path)
 
     def _gendered_pmi(self) -> pd.DataFrame:
         """The PMI of each word with each gendered word: ``word`` and ``pmi__GENDERED``."""

@@ -8,7 +8,6 @@ says what the figures show.
 """
 
 import csv
-import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -86,8 +85,6 @@ def rows_of(name: str) -> list[dict[str, str]]:
 def printed_tables(target: str = "") -> tuple[PrintedTable, ...]:
     """The tables and figures of all papers, of a ``PAPER``, or one as ``PAPER/TABLE``.
 
-    A figure of several that are one entry is found by its own number too, ``figure-3`` as ``figures-1-4``.
-
     Raises
     ------
     ScoringError
@@ -107,7 +104,7 @@ def printed_tables(target: str = "") -> tuple[PrintedTable, ...]:
                 every.append(_table(name, figure))
     tables = []
     for table in every:
-        if target in ("", table.paper, table.id) or target in _numbered(table):
+        if target in ("", table.paper, table.id):
             tables.append(table)
     if not tables:
         names = list(PAPERS) + [table.id for table in every]
@@ -140,16 +137,6 @@ def _by_model(entry: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             rows.append([text.format(model=model, name=name) for text in row])
         figure["how"] = rows
         yield figure
-
-
-def _numbered(table: PrintedTable) -> list[str]:
-    """The name of each figure of an entry that has several."""
-    ends = re.fullmatch(r"figures-(\d+)-(\d+)", table.name)
-    if ends is None:
-        return []
-    first = int(ends[1])
-    last = int(ends[2])
-    return [f"{table.paper}/figure-{number}" for number in range(first, last + 1)]
 
 
 def _table(name: str, entry: Mapping[str, Any]) -> PrintedTable:

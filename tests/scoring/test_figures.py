@@ -62,7 +62,7 @@ def neutral(tmp_path):
 @pytest.mark.parametrize("table", FIGURES, ids=lambda table: table.id)
 def test_every_figure_names_what_its_benchmark_and_runs_have(table):
     for entry in table.panels:
-        assert entry["kind"] in ("dots", "curve", "points")
+        assert entry["kind"] in ("dots", "curve", "points", "bars")
         assert entry["reason"]
         assert "run" not in entry or entry["run"] in table.runs
         if "benchmark" in entry and "metrics" in entry:
@@ -71,20 +71,21 @@ def test_every_figure_names_what_its_benchmark_and_runs_have(table):
             assert set(entry["metrics"].values()) <= known | {"p_he's"}
 
 
-def test_a_figure_of_several_is_found_by_its_own_number():
-    assert figure("predecessor/figure-3") == figure("predecessor/figures-1-4")
-    assert figure("unstereo/figure-2").name == "figure-2"
-
-
 def test_a_figure_of_one_model_has_no_other_one(neutral):
     figures_of = [figure(f"predecessor/figure-{number}") for number in range(5, 11)]
     assert len({table.title for table in figures_of}) == 6
     with pytest.raises(UnreachableError, match="predecessor/figure-6 --model meta-llama/Llama-2-7b-chat-hf"):
         panels(figures_of[1], neutral)
     run_of(neutral.runs, "meta-llama/Llama-2-7b-hf", "neutral-complete", "neutral", neutral_rows(2))
-    jsd, words = panels(figures_of[0], neutral)
-    assert {label.split(", ")[1].split(" (")[0] for label in jsd.series} == {"meta-llama/Llama-2-7b-hf"}
-    assert list(words.series) == ["meta-llama/Llama-2-7b-hf"]
+    topics = panels(figures_of[0], neutral)
+    assert [list(panel.series) for panel in topics] == [["meta-llama/Llama-2-7b-hf"]] * len(topics)
+    assert {panel.lacks for panel in topics} == {""}
+    # Of another model the picture has the name of that model, and says whose figure it is not.
+    first, *others = panels(figures_of[0], neutral, "org/one")
+    assert first.lacks == "Not here: meta-llama/Llama-2-7b-hf."
+    assert not [panel for panel in others if panel.lacks]
+    assert figures.title_of(figures_of[0], "org/one").endswith("topic, org/one")
+    assert figures.title_of(figure("predecessor/figure-3"), "org/one") == figure("predecessor/figure-3").title
 
 
 def test_all_models_are_in_one_figure_with_pooled_groups(neutral):
@@ -100,13 +101,71 @@ def test_all_models_are_in_one_figure_with_pooled_groups(neutral):
     assert set(one.series["template-based"]) == {"org/two"}
 
 
-def test_jsd_by_prompt_is_a_histogram_of_the_rows_that_have_one(neutral):
-    shown = {panel.entry["title"]: panel for panel in panels(figure("predecessor/figure-7"), neutral, "org/one")}
-    for points in shown["JSD by prompt"].series.values():
-        assert sum(value for value, *_ in points.values()) == pytest.approx(100)
-    words = shown["distribution of words: mean probability as the next token"]
+def test_jsd_of_each_word_is_that_of_its_template_prompt(tmp_path):
     table = neutral_rows(0)
-    assert words.series["org/one"]["she"][0] == pytest.approx(np.nanmean(table["p_she"]))
+    topics = np.array(["occupation", "color", "", "hobby"], dtype=object)[np.arange(len(table["id"])) % 4]
+    table |= {"topic": topics, "id": np.array([f"templates-{t}-w{n}" for n, t in enumerate(topics)], dtype=object)}
+    table["config"] = np.where(topics == "", "stsb", "templates").astype(object)
+    run_of(tmp_path, "org/one", "neutral-complete", "neutral", table)
+    drawn = panels(figure("predecessor/figure-7"), Measured(tmp_path, tmp_path, offline=True), "org/one")
+    assert [panel.entry["topic"] for panel in drawn] == ["occupation", "color", "hobby"]
+    for panel in drawn:
+        has_jsd = (topics == panel.entry["topic"]) & np.isfinite(table["jsd"])
+        points = panel.series["org/one"]
+        assert list(points) == [f"w{n}" for n in np.flatnonzero(has_jsd)]
+        assert [value for value, *_ in points.values()] == pytest.approx(list(table["jsd"][has_jsd]))
+    assert b"<svg" in chart(drawn, "t")["svg"]
+
+
+def test_six_cases_are_of_three_kinds_and_have_their_texts(neutral):
+    cases = panels(figure("predecessor/figure-4"), neutral, "org/one")
+    kinds = [panel.entry["title"].partition(", org/one")[0] for panel in cases]
+    assert kinds == ["gendered text and probabilities"] * 2 + ["gendered probabilities alone"] * 2 + ["neither"] * 2
+    table = neutral_rows(0)
+    gaps = abs(table["female_mass"] - table["male_mass"]) / (table["female_mass"] + table["male_mass"])
+    neutral_texts = (table["config"] == "stsb") & (table["gender_class"] == "neutral")
+    lowest = np.flatnonzero(neutral_texts)[np.argmin(gaps[neutral_texts])]
+    assert cases[4].series["org/one"]["she"][0] == pytest.approx(table["p_she"][lowest])
+    assert f"JSD {table['jsd'][lowest]:.3f}" in cases[4].entry["title"]
+    assert chart(cases, "t")["png"].startswith(b"\x89PNG")
+
+
+def test_a_figure_says_on_the_picture_which_models_it_lacks(neutral):
+    (panel,) = panels(figure("predecessor/figure-2"), neutral)
+    assert panel.lacks.startswith("Not here: meta-llama/Llama-2-7b-hf, ")
+    assert "70b-chat-hf." in chart([panel], "t")["svg"].decode()
+    run_of(neutral.runs, "meta-llama/Llama-2-7b-hf", "neutral-complete", "neutral", neutral_rows(2))
+    (panel,) = panels(figure("predecessor/figure-2"), neutral)
+    assert "Llama-2-7b-hf" not in panel.lacks
+
+
+def test_no_title_of_a_figure_of_several_models_names_one():
+    for table in FIGURES:
+        models = table.panels[0].get("shows", table.panels[0].get("models", ()))
+        if not isinstance(models, str) and len(models) > 1:
+            assert not [model for model in models if model in table.title]
+
+
+def test_points_of_one_share_are_all_drawn_and_lines_are_where_both_pronouns_are_alike():
+    entry = {"kind": "points", "title": "t", "unit": "%", "axis": "she", "of": "shares", "differences": [0, 10]}
+    points = {(40.0, "a"): (20.0, 0, 0), (40.0, "b"): (30.0, 0, 0)}
+    axes = canvas(4, 3).subplots()
+    figures._curve(axes, Panel(entry, {"set": points}))
+    *lines, marks = axes.get_lines()
+    assert [tuple(pair) for pair in marks.get_xydata()] == [(40, 20), (40, 30)]
+    # Without a neutral sentence, 50 and 50, or 45 and 55 of a hundred.
+    assert {np.interp(0, *line.get_xydata()[::-1].T[::-1]) for line in lines} == {45, 50, 55}
+
+
+def test_a_dashed_series_has_the_colour_of_the_solid_one():
+    entry = {"kind": "curve", "title": "t", "unit": "%", "axis": "ε", "of": "thresholds", "dashed": "-deduped"}
+    points = {0.0: (0, np.nan, np.nan), 1.0: (1, np.nan, np.nan)}
+    axes = canvas(4, 3).subplots()
+    figures._curve(axes, Panel(entry, dict.fromkeys(("a", "a-deduped", "b", "b-deduped"), points)))
+    a, a_deduped, b, b_deduped = [(line.get_color(), line.get_linestyle()) for line in axes.get_lines()]
+    assert (a[0], b[0]) == (a_deduped[0], b_deduped[0])
+    assert a[0] != b[0]
+    assert (a[1], a_deduped[1], b[1], b_deduped[1]) == ("-", "--", "-", "--")
 
 
 def test_groups_of_jobs_and_levels_are_apart(tmp_path):
@@ -178,7 +237,8 @@ def test_models_by_sentence_threshold_and_share_are_drawn_from_published_scores(
     ((_, curve),) = figures._thresholds(entry, found)
     assert [round(curve[x][0]) for x in (0.0, 0.5, 1.0)] == [0, 33, 100]
     (panel,) = panels(figure("unstereo/figure-8"), found)
-    ((female, (neutral, *_)),) = panel.series["Ours-5"].items()
+    (((female, model), (neutral, *_)),) = panel.series["Ours-5"].items()
+    assert model == OPT
     assert (female, neutral) == (pytest.approx(200 / 3), pytest.approx(100 / 3))
     sentences = {"sentences": {"first": "ours-5-paper-test-3"}, "models": "all"}
     counts = {label: points["first"][0] for label, points in figures._preferences(sentences, found)}
@@ -233,12 +293,13 @@ SWEPT = {
 def test_a_sweep_is_drawn_by_block_and_by_units(tmp_path):
     (tmp_path / "m" / "sweep").mkdir(parents=True)
     figures.SWEEP.write(tmp_path / "m" / "sweep" / "sweep.json", SWEPT)
-    layer, units = panels(figure("fast/figure-7"), Measured(tmp_path, tmp_path))
+    effects, layer, units = panels(figure("fast/figure-7"), Measured(tmp_path, tmp_path))
+    assert effects.series["all, m"][1][0] == 0.3
     assert layer.series["LMS, m"][0] == (90.0, 85.0, 95.0)
     text = chart([layer, units], "title")["svg"].decode()
     assert ">64<" in text
     assert ">1024<" in text
-    assert [panel.entry["name"] for panel in swept_panels(SWEPT)] == ["figure-6", "figure-7", "figure-7"]
+    assert [panel.entry["name"] for panel in swept_panels(SWEPT)] == ["figure-7"] * 3
 
 
 def test_the_same_panels_give_the_same_bytes_and_names_are_plain_text():
@@ -257,7 +318,7 @@ def test_the_command_writes_the_files_and_puts_the_figure_into_the_page(neutral,
     assert (tmp_path / "out" / "disclosure-figure-3.png").is_file()
     page = (tmp_path / "out" / "reproduce.html").read_text()
     assert "STS-B" in (tmp_path / "out" / "disclosure-figure-3.svg").read_text()
-    assert re.search(r'role="img" aria-label="GAS of all models by subset[^>]*><svg', page)
+    assert re.search(r'role="img" aria-label="GAS by subset[^>]*><svg', page)
     done = CliRunner().invoke(command.app, [*map(str, arguments)])
     assert "disclosure/figure-3: can be drawn; give --out DIR" in done.output
 

@@ -34,13 +34,11 @@ def label(printed_table: PrintedTable, part: str) -> str:
     """The name of a table in its row.
 
     >>> tables = {table.id: table for table in printed_tables()}
-    >>> label(tables["fast/table-10"], "cost"), label(tables["predecessor/figures-1-4"], "")
-    ('10, cost', 'Figures 1 to 4')
+    >>> label(tables["fast/table-10"], "cost"), label(tables["fast/figure-7"], "")
+    ('10, cost', 'Figure 7')
     """
     name = re.sub(r"^table-", "", printed_table.name)
-    name = re.sub(
-        r"^(figures?)-(\d+)(?:-(\d+))?$", lambda m: f"{m[1].title()} {m[2]}" + f" to {m[3]}" * bool(m[3]), name
-    )
+    name = re.sub(r"^figure-(\d+)$", r"Figure \1", name)
     return ", ".join(filter(None, (name.replace("-", " "), part)))
 
 
