@@ -5,7 +5,7 @@ few models little can be shown, and then the verdict is *not shown*.
 
 >>> mean("fall of SS, points", "models", [8.2, 9.43, 10.58]).verdict
 'holds'
->>> every("GAS", "prompts", [share(0.387, 364), share(0.02, 20)]).verdict
+>>> every("GAS, %, against 10", "prompts", [share(0.387, 364), share(0.12, 60)], 10).verdict
 'not shown'
 """
 
