@@ -25,6 +25,14 @@ def test_the_promises_are_short_enough_to_be_read():
     assert len(TEXT.split()) <= 900
 
 
+def test_each_input_that_was_wrong_names_a_test_that_exists():
+    section = (ROOT / "docs" / "validation.md").read_text("utf-8").split("## Inputs that were silent or wrong")[1]
+    rows = re.findall(r"^\| .* \| `(tests/[^`]*)`, `(test_[^`]*)` \|$", section, re.MULTILINE)
+    assert len(rows) == section.count("\n| ") - 2, "a row without a test"
+    for file, name in rows:
+        assert f"def {name}(" in (ROOT / file).read_text("utf-8"), name
+
+
 def test_every_kind_and_command_was_measured_and_none_is_silent():
     content = json.loads(TABLE.read_text())
     assert content["kinds"].keys() == KINDS.keys()
