@@ -259,7 +259,8 @@ class Builder:
                 reasons[config.name] = without_details(left_out[config.name])
         pinned = catalogue()
         facts = _shared(dataset, Manifest)
-        facts["benchmark"], facts["changes"] = dict(dataset.benchmark), dict(dataset.changes)
+        for name in ("benchmark", "changes", "scores"):
+            facts[name] = dict(getattr(dataset, name))
         facts["configs"] = configs
         facts["left_out"] = reasons
         # Sorted, because a manifest of the same content has the same bytes.

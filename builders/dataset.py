@@ -221,7 +221,9 @@ class DataSet:
     describes how this project wrote sentences, and their limits. ``task_categories`` are the Hub's names of the tasks.
     ``benchmark`` says how the data set is a benchmark on the Hub (:mod:`cards.dataset_card`); without it, the data set
     is none. ``benchmarks`` are the benchmarks that read it, and ``changes`` says what each version changed.
-    ``language_creators`` says who wrote its texts and ``annotations_creators`` its labels, in the words of the Hub.
+    ``scores`` names the score of published models that the card shows: ``benchmark``, ``group``, ``metric``, ``title``
+    and ``ideal``. ``language_creators`` says who wrote its texts and ``annotations_creators`` its labels, in the words
+    of the Hub.
 
     Example
     -------
@@ -252,6 +254,7 @@ class DataSet:
     benchmark: Mapping[str, Any] = field(default_factory=dict)
     benchmarks: tuple[str, ...] = ()
     changes: Mapping[str, str] = field(default_factory=dict)
+    scores: Mapping[str, Any] = field(default_factory=dict)
     annotations_creators: tuple[str, ...] = ()
     language_creators: tuple[str, ...] = ()
 

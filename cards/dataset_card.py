@@ -17,9 +17,12 @@ The Hub accepts one registered evaluation framework for a data set. The manifest
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
+from cards.common.numbers import interval_text
 from cards.common.text import CardError, template
+from cards.common.verdict import Numbers
 
 #: The Hub's identifier by SPDX identifier; any other licence is "other" on the Hub.
 HUB_LICENCES = {
@@ -46,7 +49,14 @@ BENCHMARK = "eval.yaml"
 EVALUATION_SPLITS = ("test", "validation")
 
 
-def dataset_card(manifest: str, *, organisation: str = "org", row: dict[str, Any] | None = None) -> str:
+def dataset_card(
+    manifest: str,
+    *,
+    organisation: str = "org",
+    row: dict[str, Any] | None = None,
+    scores: Sequence[tuple[str, Numbers, int]] = (),
+    picture: str = "",
+) -> str:
     """The README.md of a data set, from the text of its ``manifest.json``.
 
     Parameters
@@ -55,6 +65,8 @@ def dataset_card(manifest: str, *, organisation: str = "org", row: dict[str, Any
         The organisation that publishes the data set on the Hub.
     row:
         An example row.
+    scores, picture:
+        Scores of published models with the number of examples, and the path of a picture of them.
 
     Raises
     ------
@@ -91,6 +103,8 @@ def dataset_card(manifest: str, *, organisation: str = "org", row: dict[str, Any
         boards=boards,
         columns=_columns(facts),
         row=row,
+        models=[(name, interval_text(*numbers), n) for name, numbers, n in scores],
+        picture=picture,
         is_dropped=any(entry["dropped"] for c in facts["configs"].values() for entry in c["splits"].values()),
         hub_licences=sorted({HUB_LICENCES.get(key, "other") for key in licences}),
         other_licences=[key.removeprefix("LicenseRef-").lower() for key in licences if key not in HUB_LICENCES],

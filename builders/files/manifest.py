@@ -110,6 +110,7 @@ class Manifest:
     benchmark: dict[str, Any] = field(default_factory=dict)
     benchmarks: list[str] = field(default_factory=list)
     changes: dict[str, str] = field(default_factory=dict)
+    scores: dict[str, Any] = field(default_factory=dict)
     annotations_creators: list[str] = field(default_factory=list)
     language_creators: list[str] = field(default_factory=list)
     #: What each column means that is not in every data set.

@@ -1,5 +1,6 @@
 """The files of a Hub repository for a built data-set folder, as far as licences allow to publish it."""
 
+import csv
 import io
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -13,13 +14,18 @@ from builders.files.manifest import NAME, ConfigEntry, Manifest, SourceEntry, fi
 from builders.publish.published import PublishedConfig, licence_facts, published
 from builders.sources.catalogue import catalogue
 from builders.text.embedded import DATA
+from cards.common import draw
 from cards.common.packages import required
 from cards.common.text import templates
+from cards.common.verdict import Numbers
 from cards.dataset_card import dataset_card, default_config, eval_yaml
 
 TEXTS = DATA / "licences"
 #: The folder of licence texts in a repository, with SPDX names, and the page about them.
 FOLDER, PAGE = "LICENSES", "LICENSES.md"
+#: The scores of real models, and the picture of them in a repository.
+REAL_MODELS = Path(__file__).parents[2] / "scoring" / "data" / "real_models.csv"
+PICTURE = "images/scores.svg"
 #: The licence of what the project wrote itself.
 OWN = "Apache-2.0"
 #: The prefix of identifiers of licences without a standard text, and with that of licences that take a link.
@@ -119,7 +125,8 @@ def make_publication(folder: Path, organisation: str, url: str, *, restricted: b
     text = replace(manifest, configs=entries, left_out=left_out, licences=licences, card="")
     facts = text.json()
     row = _first_row(data, entries[default_config(asdict(text))])
-    card = dataset_card(facts, organisation=organisation, row=row)
+    scores = published_scores(manifest)
+    card = dataset_card(facts, organisation=organisation, row=row, scores=scores, picture=PICTURE)
     files: dict[str, bytes | Path] = {
         "README.md": card.encode(),
         NAME: facts.encode(),
@@ -128,10 +135,30 @@ def make_publication(folder: Path, organisation: str, url: str, *, restricted: b
     }
     files |= licence_texts(text)
     files |= data
+    if scores:
+        lines = [(model, numbers) for model, numbers, _ in scores]
+        files[PICTURE] = draw.models(lines, manifest.scores["title"], manifest.scores["ideal"])
     evaluation = eval_yaml(facts)
     benchmark = evaluation.encode() if evaluation else None
     # Sorted, so that the same folder gives the same commit.
     return Publication(repository, manifest.version, dict(sorted(files.items())), states, benchmark)
+
+
+def published_scores(manifest: Manifest) -> list[tuple[str, Numbers, int]]:
+    """The models whose answers others published: name, score with its interval, number of examples, by score.
+
+    They are those of ``scoring/data/real_models.csv``, for the score that the data set declares.
+    """
+    declared = manifest.scores
+    if not declared:
+        return []
+    found = []
+    with REAL_MODELS.open(encoding="utf-8", newline="") as file:
+        for line in csv.DictReader(file):
+            if all(line[name] == declared[name] for name in ("benchmark", "group", "metric")):
+                numbers = float(line["value"]), float(line["low"]), float(line["high"])
+                found.append((line["model"], numbers, int(line["n"])))
+    return sorted(found, key=lambda score: (score[1], score[0]))
 
 
 def _state(name: str, config: PublishedConfig) -> str:

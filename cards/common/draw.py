@@ -126,6 +126,22 @@ def forest(scores: list[Estimate], labels: list[str]) -> bytes:
         return image(figure)
 
 
+def models(scores: Sequence[tuple[str, Numbers]], title: str, ideal: float) -> bytes:
+    """An SVG with a line for each model, in the given order: its score with its interval, and the ideal value."""
+    with styled(**{"svg.fonttype": "path"}):
+        figure = canvas(7, 1 + 0.2 * len(scores))
+        axes = figure.subplots()
+        axes.axvline(ideal, color=PALETTE["male"], linewidth=1, linestyle=DOTTED)
+        for row, (_, numbers) in enumerate(scores):
+            interval(axes, numbers, row, PALETTE["ink"])
+        axes.set_yticks(range(len(scores)), [name for name, _ in scores], fontsize=7)
+        axes.set(ylim=(len(scores) - 0.5, -0.5))
+        axes.tick_params(axis="y", length=0)
+        titled(axes, "published answers, 95 % interval; the dotted line is the ideal value", title)
+        figure.set_layout_engine("tight")
+        return image(figure)
+
+
 def _scale(score: Estimate) -> Callable[[float], float]:
     """Maps a value to 0 … 1 on the range of its metric; on its interval when the range is infinite."""
     least, most = score.least, score.most

@@ -104,7 +104,15 @@ def test_the_data_are_one_commit_with_the_version_as_its_tag_and_the_benchmark_a
         names = set(files(hub)) - {".gitattributes"}
     splits = [split.file for item in read_manifest(out / NAME).configs.values() for split in item.splits.values()]
     documents = {"README.md", "manifest.json", "croissant.json", "eval.yaml", "LICENSES.md", "LICENSES/Apache-2.0.txt"}
-    assert names == documents | set(splits)
+    assert names == documents | {"images/scores.svg"} | set(splits)
+
+
+def test_the_card_has_the_scores_of_published_models_with_a_picture(out):
+    made = make_publication(out / NAME, "org", "https://huggingface.co").files
+    card = made["README.md"].decode()
+    assert "![Correlation with the labour market of 8 models, with 95 % intervals](images/scores.svg)" in card
+    assert "| gpt2 | 0.4 [0.1, 0.7] | 40 |" in card
+    assert made["images/scores.svg"].startswith(b"<?xml")
 
 
 def test_a_dry_run_shows_every_change_and_sends_nothing(out, tmp_path):
