@@ -16,7 +16,7 @@ from builders import datasets
 from builders.builder import Builder, Profile, count_changes, row_changes, without_details
 from builders.dataset import BuildError, DataSet, SourceUnavailable
 from builders.files.manifest import CARD, NAME, ConfigEntry, Manifest, bytes_sha256, file_sha256, read_manifest
-from builders.publish.publication import PICTURE, make_publication
+from builders.publish.publication import make_publication
 from builders.publish.published import closed, published_form
 from builders.sources.fetch import Fetcher
 from cards.common.files import strays
@@ -171,8 +171,7 @@ def _other_files(folder: Path, published: Manifest) -> Iterator[str]:
         path = folder / name
         if not path.is_file():
             yield f"{name}: the file is missing."
-        # Another version of matplotlib draws other bytes of the same scores, which the card has too.
-        elif name != PICTURE and path.read_bytes() != expected:
+        elif path.read_bytes() != expected:
             yield f"{name}: the file is not the one that is written from the manifest."
     # A copy from the Hub also has files of the Hub itself, which no manifest lists.
     for name in strays(folder, files.keys() | published.files):

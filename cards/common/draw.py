@@ -127,19 +127,35 @@ def forest(scores: list[Estimate], labels: list[str]) -> bytes:
 
 
 def models(scores: Sequence[tuple[str, Numbers]], title: str, ideal: float) -> bytes:
-    """An SVG with a line for each model, in the given order: its score with its interval, and the ideal value."""
-    with styled(**{"svg.fonttype": "path"}):
-        figure = canvas(7, 1 + 0.2 * len(scores))
-        axes = figure.subplots()
-        axes.axvline(ideal, color=PALETTE["male"], linewidth=1, linestyle=DOTTED)
-        for row, (_, numbers) in enumerate(scores):
-            interval(axes, numbers, row, PALETTE["ink"])
-        axes.set_yticks(range(len(scores)), [name for name, _ in scores], fontsize=7)
-        axes.set(ylim=(len(scores) - 0.5, -0.5))
-        axes.tick_params(axis="y", length=0)
-        titled(axes, "published answers, 95 % interval; the dotted line is the ideal value", title)
-        figure.set_layout_engine("tight")
-        return image(figure)
+    """An SVG with a line for each model, in the given order: its score with its interval, and the ideal value.
+
+    It is written without matplotlib, so that the bytes are the same with every version of it.
+    """
+    least = min(ideal, *(numbers[1] for _, numbers in scores))
+    most = max(ideal, *(numbers[2] for _, numbers in scores))
+    left, width, step = 300, 460, 18
+    bottom = 40 + step * len(scores)
+
+    def place(value: float) -> str:
+        return f"{left + width * (value - least) / ((most - least) or 1):.1f}"
+
+    ink, soft = PALETTE["ink"], PALETTE["soft"]
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 800 {bottom + 30}" font-family="sans-serif" '
+        f'font-size="12" fill="{ink}">',
+        f'<rect width="800" height="{bottom + 30}" fill="{PALETTE["paper"]}"/>',
+        f'<text x="20" y="18">{html.escape(title)}, 95 % intervals; the dotted line is the ideal value</text>',
+        f'<path d="M{place(ideal)} 28V{bottom}" stroke="{PALETTE["male"]}" stroke-dasharray="2 3"/>',
+    ]
+    for row, (name, (value, low, high)) in enumerate(scores):
+        y = 38 + step * row
+        lines.append(f'<text x="{left - 10}" y="{y + 4}" text-anchor="end">{html.escape(name[:44])}</text>')
+        lines.append(f'<path d="M{place(low)} {y}H{place(high)}" stroke="{ink}" stroke-width="2"/>')
+        lines.append(f'<circle cx="{place(value)}" cy="{y}" r="4"/>')
+    for value in sorted({least, ideal, most}):
+        label = f'<text x="{place(value)}" y="{bottom + 16}" text-anchor="middle" fill="{soft}">{value:.3g}</text>'
+        lines.append(label)
+    return "\n".join([*lines, "</svg>", ""]).encode()
 
 
 def _scale(score: Estimate) -> Callable[[float], float]:

@@ -112,7 +112,9 @@ def test_the_card_has_the_scores_of_published_models_with_a_picture(out):
     card = made["README.md"].decode()
     assert "![Correlation with the labour market of 8 models, with 95 % intervals](images/scores.svg)" in card
     assert "| gpt2 | 0.4 [0.1, 0.7] | 40 |" in card
-    assert made["images/scores.svg"].startswith(b"<?xml")
+    picture = made["images/scores.svg"].decode()
+    assert ">gpt2</text>" in picture
+    assert picture.count("<circle") == 8
 
 
 def test_a_dry_run_shows_every_change_and_sends_nothing(out, tmp_path):
