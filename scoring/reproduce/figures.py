@@ -352,7 +352,7 @@ def _cases(entry: Mapping[str, Any], measured: Measured, model: str) -> Iterator
             for place, case in cases.iterrows():
                 text = " ".join(f"{case['prompt']} | {case['text'].removeprefix(case['prompt'])}".split())
                 facts_of = f"female {female[place]:.3f}, male {male[place]:.3f}, JSD {case['jsd']:.3f}"
-                lines = [f"{kind}, {name}: {facts_of}", *textwrap.wrap(textwrap.shorten(text, 150), 75)]
+                lines = [f"{kind}, {name}", facts_of, *textwrap.wrap(textwrap.shorten(text, 130), 66)]
                 points = {form: (float(table[column][place]), _NAN, _NAN) for form, column in entry["metrics"].items()}
                 yield Panel({**entry, "title": "\n".join(lines)}, {name: points})
         return  # the paper has one model
