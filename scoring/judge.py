@@ -20,8 +20,7 @@ import pandas as pd
 
 from builders.datasets.unstereo import from_published, mend
 from builders.text import words
-from cards.common.text import templates
-from scoring.commands.export import as_text
+from cards.common.text import as_text, templates
 from scoring.inputs.prompt_file import frame_of_file
 from scoring.types import Floats, ScoringError
 

@@ -14,6 +14,8 @@ import jinja2
 from cards.common.numbers import minus
 from cards.common.sentences import say
 
+#: A spreadsheet program runs a cell that begins with one of these as a formula, also after a tab or a line end.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 T = TypeVar("T")
 K = TypeVar("K")
 
@@ -140,6 +142,22 @@ def _pretty(value: Any) -> str:
 def template(name: str, *, html: bool = False) -> jinja2.Template:
     """A template of this package."""
     return templates(Path(__file__).parents[1] / "templates", html=html).get_template(name)
+
+
+def as_text(values: Any) -> Any:
+    """A text, or an array with texts, that a spreadsheet program does not run as a formula.
+
+    >>> as_text("=1+1"), as_text("nurse")
+    ("'=1+1", 'nurse')
+    """
+    if isinstance(values, str):
+        if values.startswith(_FORMULA):
+            return f"'{values}"
+        return values
+    # Columns of texts have the type of objects; a column of numbers holds no formula.
+    if getattr(getattr(values, "dtype", None), "kind", "") == "O":
+        return [as_text(value) for value in values.tolist()]
+    return values
 
 
 def secrets(environment: Mapping[str, str]) -> re.Pattern[str]:

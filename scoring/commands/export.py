@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -13,7 +13,7 @@ from rich.console import Console
 from cards.common.files import put_all
 from cards.common.options import ended, single
 from cards.common.terminal import show
-from cards.common.text import slug
+from cards.common.text import as_text, slug
 from scoring.asking.result import RunResult, load
 from scoring.report import every_eval_ever
 from scoring.report.example_scores import example_scores
@@ -21,9 +21,6 @@ from scoring.types import ScoringError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-#: A spreadsheet program runs a cell that begins with one of these as a formula, also after a tab or a line end.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def tables(result: RunResult) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -48,22 +45,6 @@ def tables(result: RunResult) -> Iterator[tuple[str, pd.DataFrame]]:
             }
         )
         yield f"{slug(f'{score.benchmark}-{score.metric}')}.csv", frame
-
-
-def as_text(values: Any) -> Any:
-    """A text, or an array with texts, that a spreadsheet program does not run as a formula.
-
-    >>> as_text("=1+1"), as_text("nurse")
-    ("'=1+1", 'nurse')
-    """
-    if isinstance(values, str):
-        if values.startswith(_FORMULA):
-            return f"'{values}"
-        return values
-    # Columns of texts have the type of objects; a column of numbers holds no formula.
-    if getattr(getattr(values, "dtype", None), "kind", "") == "O":
-        return [as_text(value) for value in values.tolist()]
-    return values
 
 
 class Format(StrEnum):
