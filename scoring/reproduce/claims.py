@@ -154,7 +154,7 @@ def lacking(paper: str, says: str, where: str, reason: str) -> None:
     _CLAIMS.append(Claim(paper, says, where, "none", find))
 
 
-def table(name: str, *keys: str) -> pd.DataFrame:
+def table(name: str, *keys: str) -> Any:
     """A printed table with numbers, by its labels; what is no number is NaN."""
     frame = pd.DataFrame(rows_of(f"{name}.csv")).set_index(list(keys))
     return frame.apply(pd.to_numeric, errors="coerce")
@@ -163,7 +163,7 @@ def table(name: str, *keys: str) -> pd.DataFrame:
 # Disclosure and Mitigation of Gender Bias in LLMs
 
 
-def _disclosure() -> pd.DataFrame:
+def _disclosure() -> Any:
     """The scores of the four models by set of probes and method (Tables 1 and 2)."""
     return pd.concat([table(f"disclosure-table-{number}", "dataset", "method") for number in (1, 2)])
 
@@ -178,7 +178,7 @@ def _gas(dataset: str, model: str, method: str = "Original") -> Unit:
     return share(float(_disclosure().loc[(dataset, method), f"{model}_GAS"]), _probes(dataset))
 
 
-def _differences(metric: str, pairs: Sequence[tuple[str, str]], datasets: Sequence[str]) -> pd.DataFrame:
+def _differences(metric: str, pairs: Sequence[tuple[str, str]], datasets: Sequence[str]) -> Any:
     """The second model of each pair less the first one: a row for each pair, a column for each set."""
     original = _disclosure().xs("Original", level="method").loc[list(datasets)]
     rows = [original[f"{second}_{metric}"] - original[f"{first}_{metric}"] for first, second in pairs]
@@ -355,7 +355,7 @@ lacking(
 # OccuGender
 
 
-def _shares(number: int) -> pd.DataFrame:
+def _shares(number: int) -> Any:
     """The shares of a model by debiasing prompt (Tables 5, 6 and 8 to 11), in percent."""
     return table(f"occugender-table-{number}", "abstraction", "debias_prompt")
 
@@ -375,7 +375,7 @@ def _falls(level: str, style: str) -> list[float]:
     return falls
 
 
-def _of_jobs(measured: Measured, model: str, debiasing: str) -> pd.Series:
+def _of_jobs(measured: Measured, model: str, debiasing: str) -> Any:
     """By job, the share of the gender of its group in percent, over the implicit prompts of an early version."""
     run = scoring.published.score("occugender-jobs", model, measured.data, resamples=2, fetcher=measured.fetcher)
     rows = pd.DataFrame(dict(run.tables["occugender"]))
@@ -383,8 +383,7 @@ def _of_jobs(measured: Measured, model: str, debiasing: str) -> pd.Series:
     if rows.empty:
         raise ScoringError(f"The published files of {model} have no implicit shares with the prompt {debiasing}.")
     own = np.where(rows["group"] == "female", rows["p_female"], rows["p_male"])
-    means: pd.Series = pd.Series(100 * own, index=rows["job"]).groupby(level=0).mean()
-    return means
+    return pd.Series(100 * own, index=rows["job"]).groupby(level=0).mean()
 
 
 _EARLY = "shares of 40 jobs that the authors published, of an earlier list of words"
@@ -482,7 +481,7 @@ def _(_: Measured) -> Finding:
 # Bias mitigation from the perspective of knowledge editing
 
 
-def _fast(model: str) -> dict[str, pd.DataFrame]:
+def _fast(model: str) -> dict[str, Any]:
     """The scores of all methods by domain: of BERT or GPT2 (Tables 1, 2, 6 and 7)."""
     first, second = {"BERT": (1, 6), "GPT2": (2, 7)}[model]
     domains = {"gender": table(f"fast-table-{first}", "method")}
@@ -493,7 +492,7 @@ def _fast(model: str) -> dict[str, pd.DataFrame]:
     return domains
 
 
-def _beats(scores: pd.DataFrame, metric: str) -> float:
+def _beats(scores: Any, metric: str) -> float:
     """By how much FAST is better than the best of the other methods; for SS and PS by its nearness to 50."""
     values = scores[metric].drop(index=scores.index[0])
     if metric.startswith(("SS", "PS")):
@@ -597,9 +596,8 @@ _FIGURE = "Figure 7 as the authors drew it"
 _PYTHIA = ("70M", "160M", "410M", "1.4B", "2.8B", "6.9B", "12B")
 
 
-def _sizes(limit: str) -> pd.Series:
-    sizes: pd.Series = table("unstereo-sizes", "dataset")[limit]
-    return sizes
+def _sizes(limit: str) -> Any:
+    return table("unstereo-sizes", "dataset")[limit]
 
 
 def _tau(name: str, limit: str = "orig") -> dict[str, Unit]:

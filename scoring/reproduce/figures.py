@@ -335,7 +335,7 @@ def _cases(entry: Mapping[str, Any], measured: Measured, model: str) -> Iterator
     text, and two have a neutral text and the smallest difference; the paper does not say how it chose its six.
     """
     for name, _, table, _ in _examples(entry, measured, model):
-        rows = pd.DataFrame(
+        rows: Any = pd.DataFrame(
             {key: np.asarray(table[key]) for key in ("config", "prompt", "text", "gender_class", "jsd")}
         )
         female, male = np.asarray(table["female_mass"]), np.asarray(table["male_mass"])
