@@ -289,7 +289,8 @@ def _refuse_other_rows(
                     counted = count_changes(pq.read_table(target / earlier.file), pq.read_table(staged / entry.file))
                 raise BuildError(
                     f"{target.name} {name} {split} has other rows than the folder {target} of the same version "
-                    f"({counted}); give the data set a new version, see the rows with --diff, or move the folder away."
+                    f"({counted}); give the data set a new version, or move the folder away. "
+                    "The option diff of probes build shows the rows."
                 )
 
 

@@ -106,6 +106,9 @@ def test_only_a_changed_file_is_built_again(tmp_path, file):
     (result,) = builders.build("jobs", **arguments)
     assert result.built == frozenset()
     file.write_text(FILE.replace("said that", "said"))
+    with pytest.raises(BuildError, match=r"other rows than .*of the same version \(20 changed\)"):
+        builders.build("jobs", **arguments)
+    file.write_text(FILE.replace("said that", "said").replace('version="1.0.0"', 'version="1.0.1"'))
     (result,) = builders.build("jobs", **arguments)
     assert result.built == {"prompts"}
     assert builders.load("jobs", "prompts", "test", out=tmp_path / "out")[0]["prompt"] == "Job 0 said"
