@@ -71,8 +71,8 @@ docs: $(DOCS)/.ready
 prose: $(DOCS)/.ready
 	$(DOCS)/bin/python -m tools.docs.prose
 
-# Changes every kind of file NUMBER times, and inputs, settings and files between two commands; `make test` has a fixed
-# share of it.
+# Draws NUMBER cases of each kind of what users meet, and changes inputs, settings and files between two commands;
+# `make test` has a fixed share of it.
 NUMBER ?= 500
 trust: $(VENV)/.dev
 	$(VENV)/bin/python -m tests.faults.trust $(NUMBER)

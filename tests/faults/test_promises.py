@@ -4,7 +4,8 @@ import json
 import re
 
 from tests.faults.between import CHANGES, ENDS
-from tests.faults.kinds import KINDS
+from tests.faults.met import ENDS as KIND_ENDS
+from tests.faults.met import KINDS
 from tests.faults.trust import TABLE
 from tests.faults.twice import COMMANDS
 from tests.support.helpers import ROOT
@@ -37,9 +38,10 @@ def test_every_kind_and_command_was_measured_and_none_is_silent():
     content = json.loads(TABLE.read_text())
     assert content["kinds"].keys() == KINDS.keys()
     assert content["commands"].keys() == COMMANDS.keys()
-    assert {row["changes"] for row in content["kinds"].values()} == {500}
+    for row in content["kinds"].values():
+        assert row["cases"] == sum(row[end] for end in KIND_ENDS) >= 20
     rows = [*content["kinds"].values(), *(rows[change] for rows in content["commands"].values() for change in CHANGES)]
-    assert not [row for row in rows if row["silent"] or row["traceback"] or row.get("hang")]
+    assert not [row for row in rows if row["silent"] or row["traceback"]]
     for rows in content["commands"].values():
         for change in CHANGES:
             assert rows[change]["changes"] == sum(rows[change][end] for end in ENDS)

@@ -1,8 +1,8 @@
-"""``make trust``: changes of every kind of file, and of what stands between two commands, as two tables.
+"""``make trust``: what users meet, drawn at random, and what changes between two commands, as two tables.
 
 The tables are printed and kept in ``benchmarks/results/trust.json``. ``python -m tests.faults.trust NUMBER [NAME …]``
-measures only these kinds of files or commands again, and keeps the rows of the others; ``files`` and ``commands`` are
-all of one table.
+measures only these kinds or commands again, and keeps the rows of the others; ``kinds`` and ``commands`` are all of one
+table.
 """
 
 import json
@@ -13,14 +13,13 @@ from pathlib import Path
 
 import torch
 
-from tests.faults import between, twice
-from tests.faults.kinds import KINDS, measure
+from tests.faults import between, met, twice
+from tests.faults.met import KINDS
 from tests.support.helpers import ROOT
 
-ENDS = ("sentence", "harmless", "silent", "traceback", "hang")
 #: A command is run twice for each change, so a byte of each of its files is changed once for so many changes of a kind.
 PER_BYTE = 100
-#: The rows of the last run: of kinds of files, and of commands.
+#: The rows of the last run: of kinds, and of commands.
 TABLE = ROOT / "benchmarks" / "results" / "trust.json"
 
 
@@ -30,12 +29,12 @@ def heading(*columns):
 
 
 def kind_row(name, number):
-    """How changes of a kind of file end, and what must not be."""
+    """How the cases of a kind end, and what must not be."""
     with tempfile.TemporaryDirectory() as folder:
-        outcome = measure(name, Path(folder), number)
-    row = {"changes": number, **{end: outcome.counts[end] for end in ENDS}}
+        ends, faults = met.measure(name, Path(folder), number)
+    row = {"cases": number, **ends}
     print(f"| {name} | " + " | ".join(f"{value:,}" for value in row.values()) + " |", flush=True)
-    return row, outcome.faults
+    return row, faults
 
 
 def command_rows(name, number):
@@ -52,14 +51,14 @@ def command_rows(name, number):
 def main(number, *names):
     torch.set_num_threads(1)  # processes are forked
     date = time.strftime("%Y-%m-%d", time.gmtime())
-    all_of = {"files": list(KINDS), "commands": list(twice.COMMANDS)}
+    all_of = {"kinds": list(KINDS), "commands": list(twice.COMMANDS)}
     chosen = [inner for name in names or all_of for inner in all_of.get(name, [name])]
     kinds, commands, faults = {}, {}, []
-    heading("kind", "changes", *ENDS)
+    heading("kind", "cases", *met.ENDS)
     for name in (name for name in chosen if name in KINDS):
         row, found = kind_row(name, number)
         kinds[name] = row | {"date": date}
-        faults += [f"{name}: {fault}" for fault in found]
+        faults += found
     heading("command", "what changes", "changes", *between.ENDS)
     for name in (name for name in chosen if name in twice.COMMANDS):
         rows, found = command_rows(name, number)
