@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -40,10 +40,14 @@ class RealModel:
 
 @dataclass(frozen=True, slots=True)
 class Among:
-    """The values of real models of the kind of a run, and the sentence that places its score among them."""
+    """The values of real models of the kind of a run, and the sentence that places its score among them.
+
+    ``same`` says whether all of them were asked the same examples with the same definitions.
+    """
 
     values: Sequence[float]
     sentence: str
+    same: bool
 
 
 @cache
@@ -84,6 +88,13 @@ def among(report: Report, score: Estimate) -> Among | None:
     place = f"{lowest} to {highest}" if lowest < highest else str(lowest)
     years = f"{min(model.year for model in models)} to {max(model.year for model in models)}"
     sentence = say("among", place=place, count=len(models), kind=kind, years=years)
-    if any((model.profile, model.n) != (report.profile, score.n) for model in models):
+    same = all((model.profile, model.n) == (report.profile, score.n) for model in models)
+    if not same:
         sentence = f"{sentence} {say('among.other')}"
-    return Among([model.value for model in models], sentence)
+    return Among([model.value for model in models], sentence, same)
+
+
+def places(report: Report, scores: Iterable[Estimate]) -> list[str]:
+    """The place of each score whose models were asked the same, with the name of its benchmark, for short texts."""
+    found = [(score.benchmark, among(report, score)) for score in scores]
+    return [f"{benchmark}: {place.sentence}" for benchmark, place in found if place and place.same]

@@ -12,7 +12,7 @@ from cards.common.numbers import counted, interval, minus
 from cards.common.sentences import say
 from cards.common.text import cell
 from scoring.report.headlines import HeadlineScore, answer_of, described, headline_scores, ranked
-from scoring.report.real_models import among
+from scoring.report.real_models import among, places
 from scoring.types import Report
 
 #: The columns of :func:`lines_of`, in their order.
@@ -82,6 +82,9 @@ def markdown(report: Report) -> str:
     """The text of ``summary.md``: at most :data:`LINES` lines, ready for ``$GITHUB_STEP_SUMMARY``."""
     rows = ranked(headline_scores(report))
     lines = [f"### {cell(described(report))}", "", cell(answer_of(report)) or say("summary.none"), ""]
+    among_real = places(report, (row.estimate for row in rows))
+    if among_real:
+        lines += [cell(" ".join(among_real)), ""]
     lines.append("| benchmark | group | score | value [95 % interval] | ideal | verdict | n |")
     lines.append("| --- | --- | --- | ---: | ---: | --- | ---: |")
     shown = rows

@@ -23,6 +23,7 @@ from scoring.report.headlines import (
     sharing_places,
 )
 from scoring.report.numbers import by_metric, metric_range
+from scoring.report.real_models import places
 from scoring.types import DATA, Estimate, Measurement, Report
 
 #: From so many columns on, the summary of a run has sentences.
@@ -82,6 +83,7 @@ def summary(report: Report, width: int) -> Grid:
         rows.append([cells[column] for column in columns])
     grid = text_table(columns, rows, whole=("benchmark",), gap=gap)
     lines.append(answer_of(report))
+    lines += places(report, (headline.estimate for headline in headlines))
     grid.caption = Text("\n".join(line for line in lines if line)) or None
     grid.caption_justify = "left"
     return grid
@@ -92,10 +94,10 @@ def details(benchmark: str, report: Report) -> Grid:
     estimates = [e for e in report.estimates if e.benchmark == benchmark]
     ideals = _ideals(e.ideal for e in estimates)
     groups = by_metric(estimates).values()
-    places = shared_places(metric_range(of_metric) for of_metric in groups)
+    decimals = shared_places(metric_range(of_metric) for of_metric in groups)
     rows = []
     for of_metric in groups:
-        scale = replace(metric_range(of_metric), places=places)
+        scale = replace(metric_range(of_metric), places=decimals)
         for e in of_metric:
             effect = detectable_text(e.detectable, scale, "")
             rows.append((e.group, e.short_name, _with_interval(e, scale), ideals[e.ideal], effect, str(e.n)))

@@ -14,9 +14,11 @@ from scoring.asking.estimates import estimate
 from scoring.asking.result import RunResult, load
 from scoring.report.headlines import answer_of, headline_scores, ranked
 from scoring.report.page import deciding, page, rows_of_headline
-from scoring.report.real_models import TABLE, among
+from scoring.report.real_models import TABLE, among, places
 from scoring.report.summary import COLUMNS, LINES, markdown
-from scoring.types import BY_OTHERS, ScoringError
+from scoring.report.terminal import summary
+from scoring.types import BY_OTHERS, Report, ScoringError
+from tests.cards.made import estimate as score_of
 from tests.scoring.made_runs import made_run
 from tools.real_models.scores import read as read_scores
 from tools.real_models.scores import table_of_package
@@ -173,6 +175,23 @@ def test_each_headline_is_made_again_by_its_line(result):
         result.examples("occugender", headline="other")
     with pytest.raises(ScoringError, match="no metric 'gap'"):
         result.again("occugender", "gap")
+
+
+def test_the_place_among_real_models_that_were_asked_the_same_is_in_short_texts():
+    with TABLE.open(encoding="utf-8", newline="") as file:
+        lines = [line for line in csv.DictReader(file) if (line["metric"], line["kind"]) == ("g_s", "base")]
+    top = 1 + max(float(line["value"]) for line in lines)
+    count = int(lines[0]["n"])
+    score = score_of("gest", "overall", "g_s", value=top, low=top, high=top, n=count)
+    environment = {"response key": {"kind": "causal"}}
+    report = Report("m", "", "", "", "plain", "paper", {}, (score,), environment)
+    (place,) = places(report, [score])
+    assert place.startswith(f"gest: Higher than {len(lines)} of {len(lines)} base models")
+    assert place in markdown(report)
+    assert place in summary(report, 100).caption.plain
+    # Of other definitions or rows the place is on the page alone, with its caveat.
+    assert places(replace(report, profile="clean"), [score]) == []
+    assert places(report, [replace(score, n=count - 1)]) == []
 
 
 def test_a_long_summary_fits_fifteen_lines_and_says_what_it_leaves_out():
