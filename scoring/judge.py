@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -107,7 +108,7 @@ class Judgement:
     shares: list[Share]
 
 
-def text_of(row: Mapping[str, object], column: str) -> str:
+def text_of(row: Mapping[Any, Any], column: str) -> str:
     """The text of a row; a template of UnStereoEval is filled with the pronoun that it was written for.
 
     >>> text_of({"template": "{pronoun} saw {pronoun1} cat.", "target_word": "she"}, "template")
@@ -116,7 +117,7 @@ def text_of(row: Mapping[str, object], column: str) -> str:
     text = str(row[column])
     if "{" not in text or "target_word" not in row:
         return text
-    gender = "female" if row["target_word"] == "she" else "male"
+    gender: words.Gender = "female" if row["target_word"] == "she" else "male"
     return words.fill(mend(from_published(text)), gender)
 
 
@@ -257,7 +258,8 @@ def alpha(counts: Floats, weights: Floats | None = None) -> Floats:
     every = totals.sum(axis=1)
     expected = (every**2 - (totals**2).sum(axis=1)) / np.maximum(every - 1, 1)
     observed = weights @ differing
-    return 1 - np.divide(observed, expected, out=np.full(len(expected), np.nan), where=expected > 0)
+    reached: Floats = 1 - np.divide(observed, expected, out=np.full(len(expected), np.nan), where=expected > 0)
+    return reached
 
 
 def read(answers: Sequence[Sequence[str | None]], key: Key, seed: int = 0) -> Judgement:

@@ -175,7 +175,8 @@ def share_of_body(network: Any) -> float:
     for _, block in inside:
         for module in block.modules():
             if isinstance(module, ParamWrapper):
-                reached += module.get_param().numel()
+                weights: Any = module
+                reached += weights.get_param().numel()
             elif isinstance(module, BaseTunerLayer) and len(getattr(module, "lora_A", {})):
                 layer: Any = module.get_base_layer()
                 reached += layer.weight.numel()

@@ -56,7 +56,7 @@ def fill_in(context: typer.Context, file: Path | None) -> Path | None:
         for name in parameter.opts:
             options[name.removeprefix("--").replace("-", "_")] = parameter  # type: ignore[assignment]
     options["model"] = options["models"] = next(one for one in context.command.params if one.name == "models")  # type: ignore[assignment]
-    values = {}
+    values: dict[str, Any] = {}
     for key, value in content.items():
         option = options.get(str(key).removeprefix("--").replace("-", "_"))
         if option is None:

@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -756,7 +757,7 @@ def _(measured: Measured) -> Finding:
     thresholds = np.linspace(0.1, 2, 20)
     lower = []
     for model in drawing.MODELS:
-        means = {name: np.mean([drawing.at(curves[name, model], at) for at in thresholds]) for name in drawing.SETS}
+        means = {name: fmean(drawing.at(curves[name, model], at) for at in thresholds) for name in drawing.SETS}
         lower.append((means["winobias"] + means["winogender"]) / 2 - means["ours-5"])
     return mean("mean τ of both less that of Ours-5, points", "models", lower)
 

@@ -90,7 +90,7 @@ def panels(table: PrintedTable, measured: Measured, model: str = "") -> list[Pan
     UnreachableError
         When nothing was measured that it shows; the message says what it needs.
     """
-    drawn = []
+    drawn: list[Panel] = []
     for entry in table.panels:
         if entry.get("of") == "cases":
             drawn += _cases(entry, measured, model)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtri  # type: ignore[import-untyped]
 
 from scoring.statistics.intervals import clopper_pearson, student
 
