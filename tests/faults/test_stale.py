@@ -120,12 +120,13 @@ def test_replies_that_name_no_server_are_used_only_where_the_user_says_so(data, 
         asked = len(server.prompts)
         path = tmp_path / "old" / "replies.jsonl"
         path.parent.mkdir()
-        replies = read_responses(tmp_path / "whole" / "replies.jsonl").values()
+        # With those to the control rows.
+        replies = list(read_responses(tmp_path / "whole" / "replies.jsonl").values())
         path.write_text("".join(f"{reply.of_server('').to_line()}\n" for reply in replies))
         assert scored(data, tmp_path / "old", *chat(server, "--offline")) == whole
         assert len(server.prompts) == asked
         done = command(*chat(server), "--data", data, "--resamples", "20", "--out", tmp_path / "old", "--overwrite")
-        assert f"{asked} replies in {path} do not say which server responded" in done.output
+        assert f"{len(replies)} replies in {path} do not say which server responded" in done.output
         assert len(server.prompts) == 2 * asked
 
 
