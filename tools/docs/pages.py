@@ -388,6 +388,11 @@ PARTS: Mapping[str, Callable[[Meta], str]] = {
     "dataset summary": dataset_summary,
     "dataset facts": dataset_facts,
     "recipe list": recipe_list,
+    # Pages that only the site has.
+    "link of real models": lambda _: (
+        "[One table of all](real-models/index.html) can be sorted, and each model has a page of its own.\n"
+    ),
+    "link of trends": lambda _: "[The trends of published answers](models/trends.html) have the same picture.\n",
 }
 
 

@@ -16,7 +16,7 @@ from cards.common.text import grouped, slug, templates
 from cards.overview import Cell, Column, ModelRow, overview, placed
 from scoring import benchmarks, published
 from tools.docs.pages import ROOT
-from tools.real_models.findings import FRIEND, GEST, NEW, UNSTEREO, Finding, findings
+from tools.real_models.findings import FRIEND, GEST, NEW, UNSTEREO, Finding, family, findings
 from tools.real_models.scores import Collected, Model, Score
 from tools.real_models.trends import steps
 
@@ -323,11 +323,24 @@ def markdown(collected: Collected) -> str:
         kinds={kind: len(models) for kind, models in sorted(kinds.items())},
         old=sum(model.year < NEW for model in collected.models.values()),
         new=NEW,
-        models=[
-            (model, f"models/{slug(model.name)}.html", sorted({f"`{score.source}`" for score in model.scores}))
-            for model in collected.models.values()
-        ],
+        tables=tables_of(collected.models),
     )
+
+
+def tables_of(models: Mapping[str, Model]) -> list[tuple[str, list[str], list[list[str]]]]:
+    """For each source its name, the titles of its scores, and a row of each model that has one, by family and year."""
+    tables = []
+    for source, columns in grouped(COLUMNS, lambda column: column[0]).items():
+        titles = [f"{title} ({note})" for *_, title, note in columns]
+        rows = []
+        for model in sorted(models.values(), key=lambda one: (family(one.name), one.year, one.name.lower())):
+            scores = [model.score(*column[:3]) for column in columns]
+            if any(scores):
+                cells = [shown(score) if score else "" for score in scores]
+                rows.append([family(model.name), model.name, str(model.year), model.kind, *cells])
+        if rows:
+            tables.append((source, titles, rows))
+    return tables
 
 
 def default_plots(collected: Collected) -> dict[Path, bytes]:
