@@ -51,3 +51,5 @@ def test_a_question_is_answered_only_where_all_intervals_are_on_one_side():
         assert two._answered(finding, [{"low": low, "high": high}]) == answer
     inside = {"low": -0.1, "high": 0.1}
     assert two._answered(finding, [{"low": 0.1, "high": 0.9}, inside]) == "**open**"
+    unclear = {"low": 0.1, "high": 0.9, "ideal": 0.0, "verdict": "unclear"}
+    assert two._answered(finding, [{"low": 0.1, "high": 0.9}, unclear]) == "**open**"

@@ -429,13 +429,22 @@ def _lines(of_model: Mapping[str, Any]) -> dict[tuple[str, str, str], Mapping[st
 
 
 def _answered(finding: Finding, scores: Sequence[Mapping[str, Any]]) -> str:
-    """Yes if every interval is on the side, no if every interval is on the other one, else open."""
-    above = [line["low"] > finding.limit for line in scores]
-    below = [line["high"] < finding.limit for line in scores]
-    yes, no = (above, below) if finding.side == "above" else (below, above)
-    if all(yes):
+    """Yes if every score is on the side, no if every one is on the other, else open."""
+    sides = [_side(line, finding.limit) for line in scores]
+    other = "below" if finding.side == "above" else "above"
+    if all(side == finding.side for side in sides):
         return "**yes**"
-    return "**no**" if all(no) else "**open**"
+    return "**no**" if all(side == other for side in sides) else "**open**"
+
+
+def _side(line: Mapping[str, Any], limit: float) -> str:
+    """The side of a limit that a score is on: its verdict where the ideal is the limit, else that of its interval."""
+    if line.get("ideal") == limit and "verdict" in line:
+        # Corrected for all rows of the run, so it may be unclear beside an interval without the limit.
+        return str(line["verdict"])
+    if line["low"] > limit:
+        return "above"
+    return "below" if line["high"] < limit else "unclear"
 
 
 def _interval(line: Mapping[str, Any]) -> str:
