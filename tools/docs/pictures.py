@@ -1,6 +1,6 @@
-"""The pictures of the README: ``python -m tools.docs.pictures --data FOLDER``, with all data sets built in the folder.
+"""The pictures of the README: ``python -m tools.docs.pictures --run output/runs/smollm2``, after ``make real``.
 
-``docs/report.png`` is the first screen of the report of a bundled model, on the first rows of each split, and
+``docs/report.png`` is the first screen of the report of that run, of a real model on the embedded data, and
 ``docs/models.png`` that of the page of real models. Both are taken by chromium, in a light scheme.
 """
 
@@ -13,7 +13,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import scoring
 from tools.docs.pages import ROOT
 from tools.real_models.page import files as model_files
 from tools.real_models.scores import read
@@ -21,8 +20,6 @@ from tools.real_models.scores import read
 DOCS = ROOT / "docs"
 #: Width and height of the pictures in pixels, narrow enough to read two of them beside each other.
 SIZE = (1100, 850)
-#: The rows of each split that are scored for the picture.
-ROWS = 40
 
 
 def screenshot(page: Path, picture: Path) -> None:
@@ -45,13 +42,10 @@ def screenshot(page: Path, picture: Path) -> None:
 def main() -> None:
     """Takes both pictures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=Path("output"), help="A folder with built data sets.")
-    parser.add_argument("--run", type=Path, help="Where the run is kept; without it nothing is kept.")
+    parser.add_argument("--run", type=Path, default=Path("output/runs/smollm2"), help="The folder of a run.")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        run = (options.run or Path(folder) / "run").absolute()
-        scoring.evaluate("tiny-causal", data=options.data, limit=ROWS, out=run)
-        screenshot(run / "report.html", DOCS / "report.png")
+        screenshot(options.run.absolute() / "report.html", DOCS / "report.png")
         page = Path(folder) / "index.html"
         page.write_bytes(model_files(read())["index.html"])
         screenshot(page, DOCS / "models.png")
