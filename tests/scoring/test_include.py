@@ -142,6 +142,8 @@ def test_a_benchmark_and_its_metric_in_one_file_are_in_every_output(file, tmp_pa
             "found": None,
             "styles": [],
             "mass": "",
+            "also": [],
+            "beside": [],
         }
     }
     assert result["environment"]["benchmark of_cats"] == "0.1.0"
