@@ -86,9 +86,10 @@ def base_of(folder: Path) -> tuple[str, str | None]:
 
     A merged model has a ``config.json`` as well and is scored as it is.
     """
-    if (folder / "config.json").is_file():
-        return "", None
     try:
+        # A text that is too long for a path is an OSError here.
+        if (folder / "config.json").is_file():
+            return "", None
         config = json.loads((folder / "adapter_config.json").read_bytes())
     except (OSError, ValueError, RecursionError):
         return "", None
