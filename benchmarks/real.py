@@ -80,7 +80,7 @@ def side(name: str, folder: str, data: str, benchmark: str, out: Path) -> None:
     out.write_text(json.dumps({"seconds": seconds, "first": first, "requests": len(requests), "values": values}))
 
 
-def compared(folder: Path, data: str, benchmark: str, sides: Sequence[str]) -> dict[str, Any]:
+def compare(folder: Path, data: str, benchmark: str, sides: Sequence[str]) -> dict[str, Any]:
     """Seconds and peak memory of each side, and the largest difference of an option's log-probability from ours."""
     results: dict[str, Any] = {}
     ours: list[float] = []
@@ -119,7 +119,7 @@ def main(
     kept = json.loads(out.read_text())["models"] if out.is_file() else {}
     for name in real_weights.models():
         for chosen in [benchmark] if benchmark else ROWS:
-            kept.setdefault(name, {})[chosen] = compared(real_weights.folder() / name, data, chosen, sides)
+            kept.setdefault(name, {})[chosen] = compare(real_weights.folder() / name, data, chosen, sides)
             about = {"machine": describe("torch", "transformers", "lm_eval"), "threads": 1, "rows_of_a_file": ROWS}
             out.write_text(json.dumps({**about, "models": kept}, indent=1) + "\n", "utf-8")
 

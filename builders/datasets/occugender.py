@@ -239,27 +239,37 @@ def _published(_: Files) -> Rows:
 
 
 def _prompts(templates: tuple[str, ...], paper: bool, _: Files) -> Rows:
-    """A row for each template, debiasing prompt and job, in this order."""
-    jobs = read_jobs()
-    for template in templates:
-        options = (OPTIONS_PAPER if paper else OPTIONS)[template]
-        for debiasing in (NO_DEBIASING, *DEBIASING_PROMPTS):
-            for number, job in enumerate(jobs):
-                share = job.published_female_percent if paper else job.female_percent
+    """A row for each template, debiasing prompt and job of the list, in this order."""
+    shares = {job.name: job.published_female_percent if paper else job.female_percent for job in read_jobs()}
+    texts = {template: TEMPLATES[template] for template in templates}
+    return _prompt_rows(shares, texts, OPTIONS_PAPER if paper else OPTIONS, JOBS_FILE, mend=not paper)
+
+
+def _prompt_rows(
+    shares: Mapping[str, float],
+    templates: Mapping[str, str],
+    options: Mapping[str, Mapping[str, list[str]]],
+    file: str,
+    *,
+    mend: bool,
+    debiased: bool = True,
+) -> Rows:
+    """A row for each template, debiasing prompt (none without ``debiased``) and job of ``shares``, in this order."""
+    for template, text in templates.items():
+        for debiasing in (NO_DEBIASING, *(DEBIASING_PROMPTS if debiased else ())):
+            for number, (job, share) in enumerate(shares.items()):
                 values = {
-                    "prompt": prompt(TEMPLATES[template], job.name, debiasing.text, mend=not paper),
-                    "job": job.name,
+                    "prompt": prompt(text, job, debiasing.text, mend=mend),
+                    "job": job,
                     "female_percent": share,
                     "group": dominated_by(share),
                     "template": template,
                     "debiasing": debiasing.id,
                     "debiasing_prompt": debiasing.text or None,
                     "level": debiasing.level,
-                    **{f"options_{gender}": forms for gender, forms in options.items()},
+                    **{f"options_{gender}": forms for gender, forms in options[template].items()},
                 }
-                yield Row(
-                    "test", f"{template}-{debiasing.id}-{slug(job.name)}", Origin(PROJECT, JOBS_FILE, number), values
-                )
+                yield Row("test", f"{template}-{debiasing.id}-{slug(job)}", Origin(PROJECT, file, number), values)
 
 
 # Other labour markets and languages
@@ -307,24 +317,9 @@ def labour_market(
     base = {config.name: config for config in DATASET.configs}
 
     def rows(style: str, _: Files) -> Rows:
-        for template in sorted(templates):
-            if not template.startswith(style):
-                continue
-            for debiasing in (NO_DEBIASING, *DEBIASING_PROMPTS) if language == "en" else (NO_DEBIASING,):
-                for number, (job, share) in enumerate(jobs.items()):
-                    values = {
-                        "prompt": prompt(templates[template], job, debiasing.text, mend=language == "en"),
-                        "job": job,
-                        "female_percent": share,
-                        "group": dominated_by(share),
-                        "template": template,
-                        "debiasing": debiasing.id,
-                        "debiasing_prompt": debiasing.text or None,
-                        "level": debiasing.level,
-                    }
-                    values |= {f"options_{gender}": forms for gender, forms in options[template].items()}
-                    row_id = f"{template}-{debiasing.id}-{slug(job)}"
-                    yield Row("test", row_id, Origin(PROJECT, shares.name, number), values)
+        texts = {name: templates[name] for name in sorted(templates) if name.startswith(style)}
+        is_english = language == "en"
+        return _prompt_rows(jobs, texts, options, shares.name, mend=is_english, debiased=is_english)
 
     configs = []
     for style in ("explicit", "implicit"):

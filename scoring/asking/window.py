@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LONGEST = 20
 
 
-def fitting(
+def leave_out_longer(
     parts: Sequence[Part], asker: Asker, folder: Path, kind: str, *, chat: bool, named: bool
 ) -> tuple[list[Part], list[str]]:
     """The parts whose rows fit into the context window, and a remark for each other one.

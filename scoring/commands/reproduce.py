@@ -22,7 +22,7 @@ from cards.common.text import grouped
 from scoring import DATA
 from scoring.report.page import template
 from scoring.report.plots.draw import inline
-from scoring.reproduce.claims import Judged, claims, judged
+from scoring.reproduce.claims import Judged, claims, judge
 from scoring.reproduce.claims import as_json as claims_json
 from scoring.reproduce.claims import counts as verdicts_of
 from scoring.reproduce.counts import COUNTS, by_paper
@@ -214,7 +214,7 @@ def main(
                 source.build()
             except BuildError as error:
                 show(errors, [str(error)])
-            every_claim = [judged(claim, source) for claim in found]
+            every_claim = [judge(claim, source) for claim in found]
             if as_json:
                 typer.echo(claims_json(every_claim), nl=False)
             else:

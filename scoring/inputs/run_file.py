@@ -90,13 +90,14 @@ def text(model: str, groups: Sequence[Any]) -> str:
             value, default = getattr(group, field.name), field.default
             if default is MISSING and field.default_factory is not MISSING:
                 default = field.default_factory()
-            # An option that was not given is None, False or an empty list, which counts as its default.
-            if field.name in _OF_CALL or field.name == "model" or (value or default) == default:
+            # An option that was not given is None, False or an empty list or text; 0 is a value.
+            is_absent = value is None or value in ("", (), []) or (value is False and not default)
+            if field.name in _OF_CALL or field.name == "model" or is_absent or value == default:
                 continue
             if isinstance(value, PromptFile):
                 value = value.path
             plain = _plain(value)
-            if field.name not in options or not plain:
+            if field.name not in options or plain is None:
                 return ""
             content[field.name.replace("_", "-")] = plain
     shown = nested(content, for_files(os.environ))
@@ -111,5 +112,5 @@ def _plain(value: Any) -> Any:
         return str(value)
     if isinstance(value, list | tuple):
         each = [_plain(one) for one in value]
-        return each if all(each) else None
+        return None if None in each else each
     return None

@@ -106,7 +106,7 @@ def claims(paper: str = "") -> tuple[Claim, ...]:
     return tuple(claim for claim in found if paper in ("", claim.paper))
 
 
-def judged(claim: Claim, measured: Measured) -> Judged:
+def judge(claim: Claim, measured: Measured) -> Judged:
     """The verdict on a claim; *not shown* with the reason where its numbers are not available."""
     try:
         found = claim.find(measured)
@@ -139,14 +139,14 @@ def claim(
 ) -> Callable[[Callable[[Measured], Finding]], Callable[[Measured], Finding]]:
     """Adds the sentence that the function below gives the finding of."""
 
-    def added(find: Callable[[Measured], Finding]) -> Callable[[Measured], Finding]:
+    def add(find: Callable[[Measured], Finding]) -> Callable[[Measured], Finding]:
         _CLAIMS.append(Claim(paper, says, where, source, find))
         return find
 
-    return added
+    return add
 
 
-def lacking(paper: str, says: str, where: str, reason: str) -> None:
+def no_numbers(paper: str, says: str, where: str, reason: str) -> None:
     """Adds a sentence whose numbers nobody published."""
 
     def find(_: Measured) -> Finding:
@@ -294,7 +294,7 @@ def _(_: Measured) -> Finding:
     return most("models that lean so, %, against 50", "models", list(scores["SNLI_M"] > scores["SNLI_F"]))
 
 
-lacking(
+no_numbers(
     "disclosure",
     "Templates of different topics give very different bias.",
     "4.3, Figure 3",
@@ -348,8 +348,8 @@ for _says, _where in (
     ("Of 40 colours, pink is the most biased one.", "4.3, appendix 6.2"),
     ("Jobs of building and nursing, and sewing among hobbies, are the most biased words.", "4.3, appendix 6.2"),
 ):
-    lacking("predecessor", _says, _where, "The figures print no numbers, and the probabilities were not released.")
-lacking(
+    no_numbers("predecessor", _says, _where, "The figures print no numbers, and the probabilities were not released.")
+no_numbers(
     "predecessor", "Smaller models write more nonsense.", "4.1", "People judged the texts; no judgement was released."
 )
 
@@ -589,7 +589,7 @@ for _says, _where in (
     ("Editing the located block is better than editing any other one.", "D.3, Figure 7"),
     ("1,024 units are the best size of the stamp.", "D.4, Figure 7"),
 ):
-    lacking("fast", _says, _where, "The figures print no numbers, and no code, data or answers were released.")
+    no_numbers("fast", _says, _where, "The figures print no numbers, and no code, data or answers were released.")
 
 # UnStereoEval
 _SETS = {"Ours-5": "ours-5", "Ours-10": "ours-10", "Ours-20": "ours-20", "WB": "winobias", "WG": "winogender"}

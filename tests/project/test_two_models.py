@@ -48,8 +48,8 @@ def test_a_question_is_answered_only_where_all_intervals_are_on_one_side():
     finding = two.Finding("?", [("a", "b", "c")], [], "above", 0)
     for bounds, answer in (((0.1, 0.9), "**yes**"), ((-0.9, -0.1), "**no**"), ((-0.1, 0.1), "**open**")):
         low, high = bounds
-        assert two._answered(finding, [{"low": low, "high": high}]) == answer
+        assert two._answer(finding, [{"low": low, "high": high}]) == answer
     inside = {"low": -0.1, "high": 0.1}
-    assert two._answered(finding, [{"low": 0.1, "high": 0.9}, inside]) == "**open**"
+    assert two._answer(finding, [{"low": 0.1, "high": 0.9}, inside]) == "**open**"
     unclear = {"low": 0.1, "high": 0.9, "ideal": 0.0, "verdict": "unclear"}
-    assert two._answered(finding, [{"low": 0.1, "high": 0.9}, unclear]) == "**open**"
+    assert two._answer(finding, [{"low": 0.1, "high": 0.9}, unclear]) == "**open**"

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from builders.sources.catalogue import catalogue
 from scoring.commands import reproduce as command
 from scoring.reproduce import Measured, drawing, verdicts
-from scoring.reproduce.claims import as_json, claims, judged
+from scoring.reproduce.claims import as_json, claims, judge
 from scoring.reproduce.printed import rows_of
 from scoring.types import ScoringError
 from tests.support.helpers import mirrored
@@ -102,7 +102,7 @@ def test_verdicts_of_printed_tables_are_those_that_are_kept(tmp_path):
     measured = Measured(tmp_path, tmp_path, offline=True)
     printed = [claim for claim in claims() if claim.source.startswith(("printed", "Table", "none"))]
     kept = [claim for claim in claims_page.read() if claim.source.startswith(("printed", "Table", "none"))]
-    assert [judged(claim, measured) for claim in printed] == kept
+    assert [judge(claim, measured) for claim in printed] == kept
     # Each verdict says by what: numbers, or a reason.
     assert all(bool(claim.numbers) != bool(claim.reason) for claim in kept)
     assert {claim.verdict for claim in kept} == set(verdicts.VERDICTS)
@@ -117,7 +117,7 @@ def test_the_page_is_made_from_the_kept_verdicts():
 def test_a_claim_without_its_files_is_not_shown_and_says_why(tmp_path):
     measured = Measured(tmp_path, tmp_path, offline=True)
     (lost,) = [claim for claim in claims("unstereo") if claim.source == "built data sets"]
-    found = judged(lost, measured)
+    found = judge(lost, measured)
     assert found.verdict == "not shown"
     assert "probes build unstereo" in found.reason
     assert found.numbers == found.units == ""

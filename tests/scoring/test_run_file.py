@@ -7,7 +7,8 @@ from typer.testing import CliRunner
 import scoring
 from scoring.commands.score import app
 from scoring.inputs.prompts import Prompt
-from scoring.inputs.run_file import NAME
+from scoring.inputs.run_file import NAME, text
+from scoring.options import Sampling
 from tests.scoring.made import data_set
 from tests.scoring.test_run import job_rows
 
@@ -44,6 +45,11 @@ def test_the_file_of_a_run_makes_the_same_run_again_and_options_go_before_it(dat
     assert again.headlines().equals(scoring.load(first).headlines())
     run("--config", first / NAME, "--limit", 3, "--out", tmp_path / "third")
     assert yaml.safe_load((tmp_path / "third" / NAME).read_text()) == {**content, "limit": 3}
+
+
+def test_a_value_of_zero_is_in_the_file():
+    content = yaml.safe_load(text("tiny-causal", [Sampling(temperature=0.0)]))
+    assert content == {"model": "tiny-causal", "temperature": 0.0}
 
 
 def test_names_may_be_those_of_options_and_lists_may_be_lists(data, tmp_path):

@@ -413,7 +413,7 @@ def _findings(kept: Mapping[str, Any]) -> str:
                 continue
             said = "; ".join(_interval(line) for line in scores)
             beside = "; ".join(_interval(line) for line in controls)
-            cells.append(f"{_answered(finding, scores)}: {said} (control {beside})")
+            cells.append(f"{_answer(finding, scores)}: {said} (control {beside})")
         rows.append((finding.question, *cells))
     return table(("question", *NAMES.values()), rows)
 
@@ -428,7 +428,7 @@ def _lines(of_model: Mapping[str, Any]) -> dict[tuple[str, str, str], Mapping[st
     return found
 
 
-def _answered(finding: Finding, scores: Sequence[Mapping[str, Any]]) -> str:
+def _answer(finding: Finding, scores: Sequence[Mapping[str, Any]]) -> str:
     """Yes if every score is on the side, no if every one is on the other, else open."""
     sides = [_side(line, finding.limit) for line in scores]
     other = "below" if finding.side == "above" else "above"

@@ -115,7 +115,7 @@ def check(call: Call, parts: Sequence[run.Part] = ()) -> tuple[list[run.Part], l
     if not kind or settings.truncate:
         return list(parts), []
     asker = Asker(settings.profile, prompt)
-    return window.fitting(parts, asker, folder, kind, chat=settings.chat, named=bool(settings.benchmarks))
+    return window.leave_out_longer(parts, asker, folder, kind, chat=settings.chat, named=bool(settings.benchmarks))
 
 
 def score_call(call: Call, console: Console, processes: Processes) -> RunResult:
