@@ -39,9 +39,9 @@ def test_every_kind_and_command_was_measured_and_none_is_silent():
     assert content["kinds"].keys() == KINDS.keys()
     assert content["commands"].keys() == COMMANDS.keys()
     for row in content["kinds"].values():
-        assert row["cases"] == sum(row[end] for end in KIND_ENDS) >= 20
+        assert row["cases"] == sum(row[end] for end in KIND_ENDS) == 500
     rows = [*content["kinds"].values(), *(rows[change] for rows in content["commands"].values() for change in CHANGES)]
-    assert not [row for row in rows if row["silent"] or row["traceback"]]
+    assert not [row for row in rows if row["silent"] or row["traceback"] or row.get("hang")]
     for rows in content["commands"].values():
         for change in CHANGES:
             assert rows[change]["changes"] == sum(rows[change][end] for end in ENDS)
