@@ -26,7 +26,7 @@ from scoring import benchmarks
 from scoring import published as runs
 from scoring.commands import reproduce as command
 from scoring.reproduce import Cell, Measured, bias_bench, cells, plan, printed_tables, published, templates
-from scoring.reproduce.claims import claims, judged
+from scoring.reproduce.claims import claims, judge
 from scoring.reproduce.measured import DATASETS, UnreachableError
 from scoring.reproduce.plan import parameters, steps
 from scoring.reproduce.printed import FOLDER, paper, rows_of
@@ -149,7 +149,7 @@ def built(tmp_path_factory):
 
 @pytest.mark.mirror
 def test_every_verdict_on_a_claim_is_the_one_that_is_kept(built):
-    assert [judged(claim, built) for claim in claims()] == claims_page.read()
+    assert [judge(claim, built) for claim in claims()] == claims_page.read()
 
 
 @pytest.mark.mirror
