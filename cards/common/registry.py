@@ -10,6 +10,7 @@ import pkgutil
 import sys
 from collections.abc import Sequence
 from dataclasses import Field, dataclass, field, fields, is_dataclass
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, TypeVar
@@ -86,11 +87,12 @@ class Registry(Generic[T]):
         """Executes a Python file and gives it as a module; a file that cannot be executed raises the error."""
         name = f"{INCLUDED}{path.stem}"
         spec = importlib.util.spec_from_file_location(name, path)
-        if not path.is_file() or spec is None or spec.loader is None:
+        if not path.is_file() or spec is None or not isinstance(spec.loader, SourceFileLoader):
             raise self.error(f"{path} is not a Python file; give a file NAME.py that defines {self.attribute}.")
         module = sys.modules[name] = importlib.util.module_from_spec(spec)  # dataclasses look up their own module
         try:
-            spec.loader.exec_module(module)
+            # Not exec_module: its bytecode is known by size and second, so an edit of the same size would be missed.
+            exec(spec.loader.source_to_code(path.read_bytes(), path), module.__dict__)
         except (Exception, SystemExit) as error:  # whatever the code of the file raises
             remedy = "correct the file"
             name_of_kind = self.kind.__name__

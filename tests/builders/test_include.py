@@ -1,6 +1,8 @@
 """A data set in a file outside the project, and the functions ``builders.build`` and ``builders.load``."""
 
 import hashlib
+import os
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -112,6 +114,16 @@ def test_only_a_changed_file_is_built_again(tmp_path, file):
     (result,) = builders.build("jobs", **arguments)
     assert result.built == {"prompts"}
     assert builders.load("jobs", "prompts", "test", out=tmp_path / "out")[0]["prompt"] == "Job 0 said"
+
+
+def test_an_edit_of_the_same_size_in_the_same_second_is_seen(tmp_path, file, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    seconds = file.stat().st_mtime
+    datasets.include(file)
+    file.write_text(FILE.replace('version="1.0.0"', 'version="1.0.1"'))
+    os.utime(file, (seconds, seconds))
+    assert datasets.include(file).version == "1.0.1"
+    assert not (tmp_path / "__pycache__").exists()
 
 
 def test_an_included_file_leaves_the_digest_of_other_data_sets_as_it_was(tmp_path, file):
