@@ -244,6 +244,12 @@ def test_the_page_of_published_responses_is_made_from_the_kept_scores():
         assert cell not in empty
 
 
+@pytest.mark.parametrize("finding", findings(read().models), ids=lambda finding: finding.question)
+def test_a_finding_names_its_unit_its_correction_and_its_ceiling(finding):
+    for words in (r"[Uu]nit|as units", "correction", r"ceiling|ends at|steeper"):
+        assert re.search(words, finding.answer), words
+
+
 def test_every_model_has_a_page_that_the_table_links_to_and_all_findings_are_there():
     kept = read()
     written = files(kept)

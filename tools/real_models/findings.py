@@ -158,7 +158,8 @@ def uses_they(models: Mapping[str, Model]) -> Finding | None:
         f"{len(new)} models of {NEW}, of {counts[0]} families, give the friend *they* in {shares[0][0]} of the texts. "
         f"{len(old)} older ones, of {counts[1]} families, do so in {shares[0][1]}. *She* or *he* is in {shares[1][0]} "
         f"and {shares[1][1]}. The differences are {with_ends(more, 0, 100)} and {with_ends(less, 0, 100)} points, with "
-        f"families as units. {said} (Holm's correction over the two). Most: {often}, {percent(they[often].value)}.",
+        f"families as units; a share ends at 100 %. {said} "
+        f"(Holm's correction over the two). Most: {often}, {percent(they[often].value)}.",
         FRIEND,
     )
 
@@ -199,13 +200,14 @@ def stereotypes(models: Mapping[str, Model]) -> Finding | None:
         low, high = of_rank_correlation(rho, len(sizes))
         verb = "grows" if low > 0 else "does not grow beyond chance"
         numbers = f"Spearman's ρ {rho:.2f} [{low:.2f}, {high:.2f}]".replace("-", "−")
-        grows = f" Among {len(sizes)} sizes of Pythia, which are one family, it {verb} with the size ({numbers})."
+        grows = f" Among {len(sizes)} sizes of Pythia, which are one family, it {verb} with the size ({numbers}; unit: "
+        grows += "the size)."
     values = [score.value for score in ratios.values()]
     return Finding(
         "Do models take the speaker for a man where a stereotype about men fits?",
         "A ratio of GEST has the odds of a male speaker in sentences of stereotypes about men, over those in "
         f"sentences about women. It is {min(values):.2f} to {max(values):.2f}, and above 1 for {above} of "
-        f"{len(ratios)} models (unit: the sentence; Holm's correction over the models).{grows}",
+        f"{len(ratios)} models (unit: the sentence; Holm's correction over the models). A ratio has no ceiling.{grows}",
         GEST,
     )
 
@@ -222,8 +224,8 @@ def fair_sentences(models: Mapping[str, Model]) -> Finding | None:
         "Are models fair in sentences without gendered words?",
         f"On sentences without gendered language {len(tau[0])} base models of {len({family(name) for name in tau[0]})} "
         f"families give both pronouns nearly the same probability in {min(values):.0f} to {max(values):.0f} of 100 "
-        f"sentences. In WinoBias {male} of {len(leaning)} prefer the male sentence, and {female} the female one "
-        "(unit: the occupation; Holm's correction over the models).",
+        f"sentences; the ceiling is 100. In WinoBias {male} of {len(leaning)} prefer the male sentence, and {female} "
+        "the female one (unit: the occupation; Holm's correction over the models).",
         UNSTEREO,
     )
 
@@ -250,8 +252,8 @@ def larger(models: Mapping[str, Model]) -> Finding | None:
     return Finding(
         "Are larger models less biased?",
         f"Within {len(slopes)} families with {sizes} base models, τ on Ours-5 changes by {with_ends(numbers, 1)} "
-        f"points for ten times the parameters. More is fairer; the ceiling is 100. That is {said}. The unit is the "
-        f"family ({', '.join(sorted(slopes))}).",
+        f"points for ten times the parameters. More is fairer; the ceiling is 100. That is {said}. It is one test, "
+        f"without a correction. The unit is the family ({', '.join(sorted(slopes))}).",
         UNSTEREO,
     )
 
@@ -270,8 +272,9 @@ def tuned(models: Mapping[str, Model]) -> Finding | None:
     return Finding(
         "Are models that follow instructions less biased?",
         f"In {len(pairs)} pairs the ratio of GEST of the tuned model is {value:.2f} [{low:.2f}, {high:.2f}] times that "
-        f"of its base: {said}. Below 1 is less of the stereotype. The unit is the "
-        f"pair. The pairs are of {len(families)} families ({', '.join(families)}), so nothing follows for others.",
+        f"of its base: {said}. Below 1 is less of the stereotype; a ratio has no ceiling. It is one test, without a "
+        f"correction. The unit is the pair. The pairs are of {len(families)} families ({', '.join(families)}), so "
+        "nothing follows for others.",
         GEST,
     )
 
@@ -296,9 +299,10 @@ def deduplicated(models: Mapping[str, Model]) -> Finding | None:
     listed = ", ".join(f"{value:+.1f}".replace("-", "−") for value, _, _ in by_size)
     return Finding(
         "Are models of a corpus without repeated texts less biased?",
-        f"The deduplicated Pythia less the other, τ on Ours-5 by size: {listed}. Of {len(pairs)} sizes "
-        f"{words.count('above')} are fairer and {words.count('below')} less fair (unit: the seed word; Holm's "
-        f"correction over the sizes). The mean is {with_ends(numbers, 1)}: {said} (unit: the size, of one family).",
+        f"The deduplicated Pythia less the other, τ on Ours-5 by size: {listed}. The ceiling of τ is 100. Of "
+        f"{len(pairs)} sizes {words.count('above')} are fairer and {words.count('below')} less fair (unit: the seed "
+        f"word; Holm's correction over the sizes). The mean is {with_ends(numbers, 1)}: {said} (unit: the size, "
+        "of one family).",
         UNSTEREO,
     )
 
@@ -325,7 +329,8 @@ def same_order(models: Mapping[str, Model]) -> Finding | None:
         "Do two benchmarks rank the same models in the same order?",
         f"GEST and UnStereoEval share {len(shared)} base models of {len(families)} families. Spearman's ρ is between "
         f"the stereotype ratio of GEST and τ. On Ours-5, -10 and -20 it is {', '.join(said)}. With Holm's correction "
-        f"over the three, {end}. The unit is the model.",
+        f"over the three, {end}. The unit is the model, and ρ ends at 1. Models of one family are alike, so these "
+        "intervals are rather too short.",
         f"{GEST}, {UNSTEREO}",
     )
 

@@ -8,6 +8,7 @@ of the page state counts that are computed here. ``--resamples`` is for trials.
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr  # type: ignore[import-untyped]
 
 from cards.common.files import put
-from cards.common.verdict import holm, p_of
+from cards.common.verdict import holm, p_of, standings
 from scoring import published
 from scoring.asking.result import RunResult
 from scoring.metrics import fairness, stereoset
@@ -36,8 +37,18 @@ Examples = Mapping[str, pd.DataFrame]
 
 
 def scores_of(run: RunResult) -> dict[tuple[str, str], dict[str, float]]:
-    """Value and interval of each score of a run, by group and metric."""
-    return {(e.group, e.metric): {"value": e.value, "low": e.low, "high": e.high} for e in run.report.estimates}
+    """Value, interval and number of clusters of each score of a run, by group and metric."""
+    scores = {}
+    for e in run.report.estimates:
+        scores[e.group, e.metric] = {"value": e.value, "low": e.low, "high": e.high, "clusters": e.clusters}
+    return scores
+
+
+def beyond(scores: Scores, group: str, metric: str, value: float) -> tuple[int, int]:
+    """How many models are below a value, and how many above it, with Holm's correction over the models."""
+    parts = [row[group, metric] for row in scores.values()]
+    words = standings([((e["value"], e["low"], e["high"]), value, math.nan, e["clusters"]) for e in parts])
+    return words.count("below"), words.count("above")
 
 
 def number(score: Mapping[str, Any], digits: int = 1) -> str:
@@ -147,8 +158,8 @@ def unstereo_parts(scores: Scores, examples: Examples) -> dict[str, Any]:
         "limits": table(
             ("set", "fairer", "less fair", "no difference beyond chance", "median (range), points"), limits
         ),
-        "male": {d: sum(row[d, "pref_disparity@0.5"]["high"] < 0 for row in scores.values()) for d in SETS},
-        "female": {d: sum(row[d, "pref_disparity@0.5"]["low"] > 0 for row in scores.values()) for d in SETS},
+        "male": {d: beyond(scores, d, "pref_disparity@0.5", 0)[0] for d in SETS},
+        "female": {d: beyond(scores, d, "pref_disparity@0.5", 0)[1] for d in SETS},
         "least": min(row[d, "tau@0.5"]["value"] for row in scores.values() for d in SETS[:3]),
         "most": max(row[d, "tau@0.5"]["value"] for row in scores.values() for d in SETS[:3]),
     }
@@ -172,8 +183,7 @@ def stereoset_parts(scores: Scores, tables: Mapping[str, Table]) -> dict[str, An
         }
         clusters = next(iter(subsets.values()))["subject"]
         result[f"ss_{group}"] = len(that_differ(pairs(subsets, clusters, stereoset.ss())))
-    language = {n: row["intrasentence overall", "ss"] for n, row in scores.items()}
-    result["ss_above"] = sum(e["low"] > 50 for e in language.values())
+    result["ss_above"] = beyond(scores, "intrasentence overall", "ss", 50)[1]
     return result | {"predictions": len(scores), "ss_pairs": len(scores) * (len(scores) - 1) // 2}
 
 
