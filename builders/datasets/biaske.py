@@ -20,9 +20,10 @@ The configs ``paraphrases`` and ``differentiation`` were written for this projec
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count, islice
+from pathlib import Path
 from typing import Any, Literal
 
 from builders.dataset import BuildError, Fetched, Files, Origin, Row, Rows, content_id, declared
@@ -121,14 +122,18 @@ def _winogender(files: Files) -> Rows:
         yield Row("test", f"winogender-{schema}", fetched.origin(number), values)
 
 
-# StereoSet: the released files, and a list of sentences without contexts and ids
+# StereoSet: the released files, a table of three domains without ids, and a list without contexts and ids
 
 Task = Literal["intrasentence", "intersentence"]
 
 _GOLD = {"stereotype": "biased", "anti-stereotype": "unbiased", "unrelated": "irrelevant"}
 _LIST_KEYS = {"biased": "stereo-sentence", "unbiased": "anti-sentence", "irrelevant": "unrelated-sentence"}
-_SPLITS = {"stereoset/dev": "validation", "stereoset/test": "test"}
+_SPLITS = {"stereoset/dev": "validation", "stereoset/test": "test", "stereoset/test-intersentence": "test"}
 _LIST_SPLIT = "StereoSet test set"
+# The table has the text of a later adaptation beside each original; only the original is read.
+_TABLE_NAMES = ["target", "context", "bias_type"]
+_TABLE_NAMES += [f"{name}_{number}" for number in (1, 2, 3) for name in ("sentence", "gold_label")]
+_TABLE_COLUMNS = [f"{name}_{text}" for name in _TABLE_NAMES for text in ("original", "adapted")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,23 +156,50 @@ class StereoSetExample:
 def stereoset_examples(fetched: Fetched, task: Task) -> Iterator[StereoSetExample]:
     """The examples of one task, in the order of the files.
 
-    A released file has all its domains. A list of sentences (the test set without contexts and ids) adds the
-    domains that no earlier released file has.
+    A released file has all its domains. A table (with contexts, without ids) and a list of sentences (without
+    contexts and ids) are copies of the test set. Each adds the domains that no earlier file has.
 
     Raises
     ------
     BuildError
         When an example does not have one sentence of each label.
     """
-    released: set[str] = set()
+    complete: set[str] = set()  # the domains of the files so far
     for number, path in enumerate(fetched.paths):
-        document = read.json_document(path)
-        if isinstance(document, list):
-            yield from _listed(fetched, number, document, released)
+        if _is_table(path):
+            examples = list(_of_table(fetched, number, complete))
+        else:
+            document = read.json_document(path)
+            if isinstance(document, dict):
+                entries = document["data"][task]
+                examples = [_released(fetched.origin(row, number), entry) for row, entry in enumerate(entries)]
+            elif "sentences" in document[0]:
+                examples = [_released(fetched.origin(row, number), entry) for row, entry in enumerate(document)]
+            else:
+                examples = list(_listed(fetched, number, document, complete))
+        complete.update(example.domain for example in examples)
+        yield from examples
+
+
+def _is_table(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(1) not in (b"{", b"[")
+
+
+def _of_table(fetched: Fetched, file: int, complete: set[str]) -> Iterator[StereoSetExample]:
+    for row, entry in enumerate(read.table(fetched.paths[file], _TABLE_COLUMNS)):
+        if entry["bias_type_original"] in complete:
             continue
-        for row, entry in enumerate(document["data"][task]):
-            released.add(entry["bias_type"])
-            yield _released(fetched.origin(row, number), entry)
+        sentences = {}
+        for number in (1, 2, 3):
+            sentences[_GOLD[entry[f"gold_label_{number}_original"]]] = entry[f"sentence_{number}_original"]
+        yield StereoSetExample(
+            fetched.origin(row, file),
+            entry["bias_type_original"],
+            entry["target_original"],
+            sentences,
+            entry["context_original"],
+        )
 
 
 def _released(origin: Origin, entry: Mapping[str, Any]) -> StereoSetExample:
@@ -188,11 +220,11 @@ def _released(origin: Origin, entry: Mapping[str, Any]) -> StereoSetExample:
 
 
 def _listed(
-    fetched: Fetched, file: int, entries: list[dict[str, str]], released: set[str]
+    fetched: Fetched, file: int, entries: list[dict[str, str]], complete: set[str]
 ) -> Iterator[StereoSetExample]:
     for row, entry in enumerate(entries):
         domain = entry["Target group type"]
-        if entry["Source"] == _LIST_SPLIT and domain not in released:
+        if entry["Source"] == _LIST_SPLIT and domain not in complete:
             sentences = {label: entry[key] for label, key in _LIST_KEYS.items()}
             yield StereoSetExample(fetched.origin(row, file), domain, entry["subject_word"], sentences)
 
@@ -228,9 +260,15 @@ def _stereoset_row(task: Task, split: str, example: StereoSetExample) -> Row:
 
 def _stereoset(task: Task, files: Files) -> Rows:
     """The rows of one task from the released files, each of which is a split."""
+    used: set[str] = set()
     for name, fetched in files.items():
         for example in stereoset_examples(fetched, task):
-            yield _stereoset_row(task, _SPLITS[name], example)
+            row = _stereoset_row(task, _SPLITS[name], example)
+            # One example of the test split was released twice, under two ids.
+            if row.id in used:
+                row = replace(row, id=content_id("stereoset", str(example.id)))
+            used.add(row.id)
+            yield row
 
 
 # BEC-Pro: sentences about a person and a profession, as released and in pairs of a man and a woman

@@ -154,6 +154,24 @@ def test_a_list_of_sentences_adds_the_domains_that_no_released_file_has(tmp_path
     ]
 
 
+def test_a_table_adds_its_originals_with_contexts_of_domains_that_no_released_file_has(tmp_path):
+    lines = []
+    for entry in (example(1, "race"), example(2, "gender")):
+        original = [entry["target"], entry["context"], entry["bias_type"]]
+        for sentence in entry["sentences"]:
+            original += [sentence["sentence"], sentence["gold_label"]]
+        lines.append(",".join(f"{text},adapted" for text in original))
+    file = "\n".join([",".join(biaske._TABLE_COLUMNS), *lines])
+    actual = stereoset(tmp_path, released(example(9, "gender")), file, json.dumps([listed(1, "race")]))[1:]
+    assert [(row["domain"], row["source_file"]) for row in actual] == [
+        ("gender", "0-stereoset-test"),
+        ("race", "1-stereoset-test"),
+    ]
+    (whole,) = stereoset(tmp_path, released(example(1, "race")))[1:]
+    lacking = {name for name in whole if whole[name] != actual[1][name]} - {"source_file"}
+    assert lacking == {"example_id", *(f"sentence_id_{label}" for label in LABELS)}
+
+
 def test_a_listed_example_is_the_released_one_without_context_and_ids(tmp_path):
     (whole,) = stereoset(tmp_path, released(example(1, "race")))[1:]
     (alone,) = stereoset(tmp_path, json.dumps([listed(1, "race")]))[1:]
@@ -176,25 +194,30 @@ def test_an_example_without_one_sentence_of_each_label_is_refused(tmp_path):
 def test_an_intersentence_blank_is_the_whole_next_sentence(tmp_path):
     entry = example(7, "race", "BLANK", ("She is kind.", "She is mean.", "Sky is blue.")) | {"context": "I saw her."}
     files = made(tmp_path, "stereoset/dev", json.dumps({"data": {"intersentence": [entry]}}))
-    (row,) = rows("stereoset-intersentence", files)
+    # The files of the test split are lists. An example that was released twice has two rows.
+    again = [entry | {"id": f"test-{number}", "target": "other"} for number in range(2)]
+    files |= made(tmp_path, "stereoset/test-intersentence", json.dumps(again[:1]), json.dumps(again[1:]))
+    row, *tested = rows("stereoset-intersentence", files)
     assert row["prompt"] == "I saw her. [BLANK]"
     assert row["object_unbiased"] == "She is mean."
     assert row["sentence_irrelevant"] == "I saw her. Sky is blue."
+    assert [(row["split"], row["example_id"]) for row in tested] == [("test", "test-0"), ("test", "test-1")]
+    assert len({row["id"] for row in tested}) == 2
 
 
 @pytest.mark.mirror
-def test_stereoset_has_the_examples_of_the_paper_or_names_the_missing_ones():
-    actual = domains(row for row in built("stereoset") if row["split"] == "test")
-    used = mirrored("stereoset/test")["stereoset/test"]
-    race, profession = (2976, 2398) if used.alternative == 0 else (2974, 2397)
-    assert actual == {"gender": 771, "race": race, "religion": 247, "profession": profession}
-    assert used.alternative == 0 or used.used.lacks.startswith("2 of the 2976 race")
+def test_stereoset_has_the_examples_of_the_paper():
+    tested = [row for row in built("stereoset") if row["split"] == "test"]
+    whole = mirrored("stereoset/test")["stereoset/test"].alternative == 0
+    assert domains(tested) == {"gender": 771, "race": 2976, "religion": 247, "profession": 2398 if whole else 2397}
+    assert all(row["context"] for row in tested if row["domain"] != "profession")
+    assert len({row["prompt"] for row in tested if row["domain"] == "race" and row["context"].count("BLANK") == 2}) == 2
 
 
 @pytest.mark.mirror
 def test_stereoset_has_the_whole_validation_split_of_both_tasks():
     intra = [row for row in built("stereoset") if row["split"] == "validation"]
-    inter = built("stereoset-intersentence")
+    inter = [row for row in built("stereoset-intersentence") if row["split"] == "validation"]
     assert domains(intra) == {"gender": 255, "profession": 810, "race": 962, "religion": 79}
     assert domains(inter) == {"gender": 242, "profession": 827, "race": 976, "religion": 78}
     ids = [row[f"sentence_id_{label}"] for row in intra + inter for label in LABELS]
@@ -203,18 +226,32 @@ def test_stereoset_has_the_whole_validation_split_of_both_tasks():
 
 
 @pytest.mark.mirror
+def test_stereoset_has_the_next_sentences_of_the_test_split():
+    tested = [row for row in built("stereoset-intersentence") if row["split"] == "test"]
+    assert domains(tested) == {"gender": 751, "profession": 2435, "race": 2947, "religion": 241}
+    ids = [row[f"sentence_id_{label}"] for row in tested for label in LABELS]
+    assert None not in ids
+    assert len(set(ids)) == len(ids) == 3 * 6374
+    texts = Counter((row["subject"], row["prompt"], row["object_biased"], row["object_unbiased"]) for row in tested)
+    assert [text[0] for text, number in texts.items() if number == 2] == ["Sudan"]
+    assert all(row["sentence_biased"] == f"{row['context']} {row['object_biased']}" for row in tested)
+
+
+@pytest.mark.mirror
 def test_the_list_of_sentences_agrees_with_the_released_files():
     """Where both have a domain, and in the validation split, but for the examples with two blanks."""
     fetched = mirrored("stereoset/test")["stereoset/test"]
     if fetched.alternative == 0:
         pytest.skip("the mirror has the whole test file, so the list of sentences is not read")
-    alone = Alternative(fetched.used.files[2:])
+    alone = Alternative(fetched.used.files[3:])
     source = Source("stereoset/test", "", "", (alone,))
-    files = mirrored("stereoset/dev") | {"stereoset/test": Fetched(source, 0, fetched.paths[2:])}
+    files = mirrored("stereoset/dev") | {"stereoset/test": Fetched(source, 0, fetched.paths[3:])}
     by_list = {row["id"]: row for row in rows("stereoset", files) if row["split"] == "test"}
-    assert {row["id"] for row in built("stereoset") if row["split"] == "test"} == by_list.keys()
+    by_file = {row["id"]: row for row in built("stereoset") if row["split"] == "test"}
+    assert by_list.keys() <= by_file.keys()
+    assert [by_file[name]["context"].count("BLANK") for name in by_file.keys() - by_list.keys()] == [2, 2]
 
-    entries = json.loads(fetched.paths[2].read_text())
+    entries = json.loads(fetched.paths[3].read_text())
     listed = {(e["subject_word"], e["stereo-sentence"], e["anti-sentence"], e["unrelated-sentence"]) for e in entries}
     left = [
         row["context"].count("BLANK")
@@ -230,7 +267,7 @@ def test_the_blank_of_a_released_context_is_found_in_all_but_the_stated_examples
     actual = [row for row in built("stereoset") if row["context"]]
     wider = [r for r in actual if r["context"].replace("BLANK", BLANK).casefold() != r["prompt"].casefold()]
     assert f"In {len(wider)} of the {len(actual)} examples" in difference("StereoSet", "white space")
-    assert sum(row["context"].count("BLANK") == 2 for row in wider) == 2
+    assert sum(row["context"].count("BLANK") == 2 for row in wider) == 4
 
 
 # CrowS-Pairs
