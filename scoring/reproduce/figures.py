@@ -15,14 +15,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
+from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap, LogNorm
 
 import cards.results
 import scoring.published
 from cards.common.draw import DOTTED, PALETTE, canvas, image, interval, styled
 from cards.common.stored import Stored, number
 from cards.common.text import slug
-from pmi.types import PUBLISHED_PAIRS, SHE_HE
+from pmi.types import PUBLISHED_PAIRS
 from scoring import benchmarks
 from scoring.adapters import facts
 from scoring.asking.result import read_examples
@@ -78,6 +80,11 @@ class Panel:
         # Words below bars are upright.
         if self.entry["kind"] == "bars":
             body = 1.9
+        # A grid of names has a row for each, and the names below it; one of numbers is a square.
+        if self.entry["kind"] == "grid":
+            body = 3.4
+            if "scale" in self.entry:
+                body = 1.2 + 0.13 * len({row for _, row in self.places})
         # The legend has two columns.
         return body + 0.8 + 0.17 * math.ceil(len(self.series) / 2) + 0.14 * len(_wrapped(self.lacks))
 
@@ -153,6 +160,8 @@ def _series(entry: Mapping[str, Any], measured: Measured, model: str) -> Iterato
             yield from _pmi(measured._once("gendered_pmi"))
         case "pairs":
             yield from _pairs(measured._once("gendered_pmi"))
+        case "joint":
+            yield from _joint(measured._once("gendered_pmi"))
         case "preferences":
             yield from _preferences(entry, measured)
         case "thresholds":
@@ -236,20 +245,33 @@ def _pmi(table: pd.DataFrame) -> Iterator[tuple[str, Points]]:
         yield f"{word} (n = {len(values):,})", _histogram(values, edges)
 
 
-def _pairs(table: pd.DataFrame) -> Iterator[tuple[str, Points]]:
-    """Kendall's correlation over words of δ of each pair of gendered words with δ of she and he."""
-    reference = table["pmi__she"] - table["pmi__he"]
+def _joint(table: pd.DataFrame) -> Iterator[tuple[str, Points]]:
+    """The words that have a PMI with both pronouns, in percent, by their PMI with he and with she."""
+    both = table[["pmi__he", "pmi__she"]].dropna()
+    edges = np.linspace(math.floor(both.min(axis=None)), math.ceil(both.max(axis=None)), 61)
+    counts, _, _ = np.histogram2d(both["pmi__he"], both["pmi__she"], [edges, edges])
+    middles = (edges[:-1] + edges[1:]) / 2
     points: dict[Any, Numbers] = {}
+    for place, count in np.ndenumerate(counts):
+        # A cell without a word is empty, because the colours are of logarithms.
+        percent = 100 * count / len(both) if count else _NAN
+        points[float(middles[place[0]]), float(middles[place[1]])] = (percent, _NAN, _NAN)
+    yield f"% of {len(both):,} words", points
+
+
+def _pairs(table: pd.DataFrame) -> Iterator[tuple[str, Points]]:
+    """Kendall's correlation over words of δ of each two pairs of gendered words, over words that have both."""
+    deltas = {}
     for pair in PUBLISHED_PAIRS:
         first = f"pmi__{pair.first}"
         second = f"pmi__{pair.second}"
-        # She and he themselves have the correlation 1.
-        if first not in table.columns or second not in table.columns or pair == SHE_HE:
-            continue
-        delta = table[first] - table[second]
-        if delta.notna().sum() > 1:
-            points[f"{pair.first}, {pair.second}"] = (float(reference.corr(delta, method="kendall")), _NAN, _NAN)
-    yield "", points
+        if first in table.columns and second in table.columns:
+            deltas[f"{pair.first}, {pair.second}"] = table[first] - table[second]
+    correlations = pd.DataFrame(deltas).corr(method="kendall", min_periods=2)
+    points: dict[Any, Numbers] = {}
+    for column, row in product(correlations, correlations):
+        points[column, row] = (float(correlations.loc[row, column]), _NAN, _NAN)
+    yield "Kendall's τ", points
 
 
 def _preferences(entry: Mapping[str, Any], measured: Measured) -> Iterator[tuple[str, Points]]:
@@ -520,6 +542,8 @@ def chart(drawn: Sequence[Panel], title: str) -> dict[str, bytes]:
                 _bars(axes, panel)
                 axes.set(ylabel=entry["unit"])
                 line_at = axes.axhline
+            elif entry["kind"] == "grid":
+                _grid(axes, panel)
             else:
                 _curve(axes, panel)
                 axes.set(xlabel=axis, ylabel=entry["unit"])
@@ -568,6 +592,34 @@ def _bars(axes: Axes, panel: Panel) -> None:
         )
     axes.set_xticks(range(len(places)), [plain(place, 20) for place in places], rotation=90, fontsize=6.5)
     axes.set_xlim(-0.7, len(places) - 0.3)
+
+
+def _grid(axes: Axes, panel: Panel) -> None:
+    """Draws a coloured cell for each place, which is a column and a row; rows of names go from top to bottom."""
+    entry = panel.entry
+    ((label, points),) = panel.series.items()
+    columns = list(dict.fromkeys(column for column, _ in points))
+    rows = list(dict.fromkeys(row for _, row in points))
+    values = np.array([[points[column, row][0] for column in columns] for row in rows])
+    if "scale" in entry:
+        low, high = entry["scale"]
+        cells = axes.pcolormesh(np.ma.masked_invalid(values), vmin=low, vmax=high, cmap="PuOr_r", rasterized=True)
+        for axis, names in ((axes.xaxis, columns), (axes.yaxis, rows)):
+            axis.set_ticks(np.arange(len(names)) + 0.5, names, fontsize=5.5)
+        axes.tick_params(axis="x", rotation=90)
+        axes.invert_yaxis()
+    else:
+        # In the lightest grey of the scale a cell of one word is not white.
+        greys = ListedColormap(colormaps["Greys"](np.linspace(0.25, 1, 256)))
+        shown = np.ma.masked_invalid(values)
+        cells = axes.pcolormesh(columns, rows, shown, norm=LogNorm(), cmap=greys, shading="nearest", rasterized=True)
+        axes.set(xlabel=entry["axis"], ylabel=entry["unit"])
+    bar = axes.get_figure().colorbar(cells, ax=axes, label=label, shrink=0.7)
+    if "scale" not in entry:
+        # Ticks of our own: those of a logarithm are at powers of ten, of which there may be one.
+        ticks = np.geomspace(cells.norm.vmin, cells.norm.vmax, 5)
+        bar.set_ticks(ticks, labels=[f"{tick:.2g}" for tick in ticks])
+        bar.minorticks_off()
 
 
 def _neutrality(axes: Axes, differences: Sequence[float]) -> None:

@@ -216,15 +216,30 @@ def test_figures_of_pmi_by_gendered_word_are_drawn_where_their_file_is(tmp_path,
     monkeypatch.setattr(published, "gendered_pmi", lambda: Source("made", "", "", (Alternative((remote,)),)))
     monkeypatch.setenv("PROBES_MIRROR", str(tmp_path / "mirror"))
     found = Measured(tmp_path, tmp_path, offline=True)
-    (panel,) = panels(figure("unstereo/figure-4"), found)
-    assert list(panel.series) == ["she (n = 50)", "he (n = 49)"]
-    assert all(sum(share for share, *_ in points.values()) == pytest.approx(100) for points in panel.series.values())
+    one, both = panels(figure("unstereo/figure-4"), found)
+    assert list(one.series) == ["she (n = 50)", "he (n = 49)"]
+    assert all(sum(share for share, *_ in points.values()) == pytest.approx(100) for points in one.series.values())
+    ((label, points),) = both.series.items()
+    assert label == "% of 49 words"
+    assert np.nansum([share for share, *_ in points.values()]) == pytest.approx(100)
+    # The cell of a word: the first number of a place is its PMI with he, and the second that with she.
+    half = (sorted({x for x, _ in points})[1] - sorted({x for x, _ in points})[0]) / 2
+    (cell,) = [
+        place
+        for place in points
+        if abs(place[0] - columns["pmi__he"][1]) <= half and abs(place[1] - columns["pmi__she"][1]) <= half
+    ]
+    assert points[cell][0] >= 100 / 49 - 1e-9
     (panel,) = panels(figure("unstereo/figure-6"), found)
     # Twice the same PMI orders words alike, and drawn PMI does not.
     (points,) = panel.series.values()
-    assert points["her, his"][0] == pytest.approx(1)
-    assert abs(points["queen, king"][0]) < 0.4
-    assert set(points) == {"her, his", "queen, king"}
+    assert points["she, he", "her, his"][0] == pytest.approx(1)
+    assert abs(points["queen, king", "her, his"][0]) < 0.4
+    assert points["queen, king", "her, his"] == points["her, his", "queen, king"]
+    assert {column for column, _ in points} == {row for _, row in points} == {"she, he", "her, his", "queen, king"}
+    assert not one.lacks + both.lacks + panel.lacks
+    for drawn in ([one, both], [panel]):
+        assert b"<svg" in chart(drawn, "t")["svg"]
 
 
 def test_models_by_sentence_threshold_and_share_are_drawn_from_published_scores(tmp_path, monkeypatch):
@@ -251,8 +266,8 @@ def test_settings_of_decoding_are_drawn_by_their_parameter(tmp_path, monkeypatch
         "gas temperature-1": (0.6, 0.5, 0.7),
         "gas top-k-10": (0.1, 0, 1),
     }
-    (tmp_path / "m" / "drawn").mkdir(parents=True)
-    (tmp_path / "m" / "drawn" / "mitigation.json").touch()
+    (tmp_path / "m" / "drawn-stsb").mkdir(parents=True)
+    (tmp_path / "m" / "drawn-stsb" / "mitigation.json").touch()
     made = SimpleNamespace(measures=measures, base="m")
     monkeypatch.setattr(figures.facts, "read", lambda _: made)
     first, *_ = panels(figure("disclosure/figure-6"), Measured(tmp_path, tmp_path))
