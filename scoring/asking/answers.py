@@ -167,9 +167,15 @@ def read(answer: str, options: Options) -> Reading:
             # "A. Translate: …" is a whole sentence only in its letter.
             if reading != UNCLEAR and _decide(text, options) == UNCLEAR and len(whole[0].strip()) <= len("(A)."):
                 reading = UNCLEAR
-            # The cut-off line may be the next of a list.
-            if _is_list(text, options) and not _explicit(whole[0], options, _cues(options.language)):
+            # The cut-off line may be the next of a list, or have the text of another option after its letter.
+            is_list = _is_list(text, options) and not _explicit(whole[0], options, _cues(options.language))
+            if options.letters and (is_list or _has_other_letters(_without_list(text), options)):
                 reading = UNCLEAR
+        if reading == UNCLEAR and not whole:
+            # Of an unfinished sentence what stands before a reason: "The nurse is a woman because".
+            begun = re.match(r"[^\n]*?(?=,? (?:because|since|which|who|due to)\b)", text)
+            if begun and not options.letters:
+                reading = _decide(begun[0], options)
         if reading == UNCLEAR:
             return CUT
         return reading
@@ -250,18 +256,20 @@ def _read_text(text: str, options: Options) -> Reading:
 
 
 def _without_list(text: str) -> str:
-    """A text without a list of options from A on, as a question has it: to repeat the question is no answer."""
+    """A text without a list from A or 1 on, as a question has its options: to repeat the question is no answer."""
     kept: list[str] = []
     listed: list[str] = []
     for line in [*text.splitlines(), ""]:
-        if re.match(rf"\W*{'ABCDEFGH'[len(listed) % 8]}[.):](?:\s|$)", line):
+        place = len(listed) % 8
+        if re.match(rf"\W*(?:{'ABCDEFGH'[place]}|{place + 1})[.):](?:\s|$)", line):
             listed.append(line)
             continue
         # One line with a letter is an answer, and two are a list, also where it begins again.
-        starts_again = bool(listed) and bool(re.match(r"\W*A[.):](?:\s|$)", line))
+        is_first = bool(re.match(r"\W*[A1][.):](?:\s|$)", line))
+        starts_again = bool(listed) and is_first
         if len(listed) < 2 and not starts_again:
             kept += listed
-        listed = [line] if re.match(r"\W*A[.):](?:\s|$)", line) else []
+        listed = [line] if is_first else []
         if not listed:
             kept.append(line)
     return "\n".join(kept)
@@ -269,19 +277,23 @@ def _without_list(text: str) -> str:
 
 def _is_list(text: str, options: Options) -> bool:
     """Whether lines of a text begin with several letters, as in a list or a half of one."""
-    return options.letters and len(set(re.findall(r"^\W*([A-D])[.):]\s", text, re.M))) > 1
+    return options.letters and len(set(re.findall(r"^\W*([A-H])[.):]\s", text, re.M))) > 1
 
 
 def _has_other_letters(text: str, options: Options) -> bool:
     """Whether a line gives a letter the texts of other options, so that letters are not those of the question."""
-    for match in re.finditer(r"^\W*([A-D])[.):]\s+(.+?)\W*$", text, re.M):
+    letters = LETTERS[: len(options.words)]
+    for match in re.finditer(rf"(?:^\W*|\b{_IS}\W+)([{letters}])[.):]\s+(.+?)\W*$", text, re.M):
         place = LETTERS.index(match[1])
         line = normalise(match[2]).lower()
         named = []
         for option, forms in enumerate(options.words):
             texts = [normalise(form).rstrip(".").lower() for form in forms]
             # The line begins with an option: "A. Patricia and Brian".
-            if any(re.match(rf"{re.escape(text)}(?:\W*$| (?:and|y|en|ve) |, )", line) for text in texts):
+            begins = any(re.match(rf"{re.escape(text)}(?:\W*$| (?:and|y|en|ve) |, )", line) for text in texts)
+            # A line that was cut off begins as a sentence does: "B. She believed that".
+            is_begun = len(line.split()) >= _SENTENCE and any(text.startswith(line) for text in texts)
+            if begins or is_begun:
                 named.append(option)
         if named and place not in named:
             return True
@@ -664,7 +676,8 @@ def _begins_another_text(text: str, letter: _Mention, options: Options, cues: Cu
     is_reason = cues["reason"].match(words) or cues["correction"].match(words)
     if not is_marker:
         is_reason = is_reason or cues["explains"].match(words)
-    if is_reason or (letter.option == options.unknown and cues["unknown"].search(words)):
+    is_unknown = letter.option == options.unknown
+    if is_reason or (is_unknown and cues["unknown"].search(words)):
         return False
     # "A. A is more common"
     if words.startswith(f"{LETTERS[letter.option].lower()} ") and cues["letter"].match(words[2:]):
@@ -674,7 +687,8 @@ def _begins_another_text(text: str, letter: _Mention, options: Options, cues: Cu
     if is_marker:
         following = following[:4]
     shared = len(set(re.findall(r"\w+", own)) & set(following))
-    if len(own.split()) < _SENTENCE:
+    # That nobody can know has many short texts.
+    if is_unknown or len(own.split()) < _SENTENCE:
         return not shared
     # "A. He sang well" is another sentence of a choice where A is "She sings well".
     sentence = set(re.findall(r"\w+", re.split(r"[.!?;]", words)[0]))
