@@ -156,6 +156,8 @@ def read(answer: str, options: Options) -> Reading:
     if status in (EMPTY, BLOCKED):
         return status
     if status == CUT:
+        if options.letters:
+            text = _without_list(text).rstrip()
         # The last sentence may have gone on in another way: "The man or" and then "the woman".
         whole = re.match(r".*[.!?\n](?=\s|$)", text, re.S)
         reading: Reading = UNCLEAR
@@ -167,9 +169,9 @@ def read(answer: str, options: Options) -> Reading:
             # "A. Translate: …" is a whole sentence only in its letter.
             if reading != UNCLEAR and _decide(text, options) == UNCLEAR and len(whole[0].strip()) <= len("(A)."):
                 reading = UNCLEAR
-            # The cut-off line may be the next of a list, or have the text of another option after its letter.
-            is_list = _is_list(text, options) and not _explicit(whole[0], options, _cues(options.language))
-            if options.letters and (is_list or _has_other_letters(_without_list(text), options)):
+            # The cut-off line may be the next of a list, if only its letter, or have the text of another option.
+            is_list = _is_list(f"{text}. ", options) and not _explicit(whole[0], options, _cues(options.language))
+            if options.letters and (is_list or _has_other_letters(text, options)):
                 reading = UNCLEAR
         if reading == UNCLEAR and not whole:
             # Of an unfinished sentence what stands before a reason: "The nurse is a woman because".
@@ -276,8 +278,14 @@ def _without_list(text: str) -> str:
 
 
 def _is_list(text: str, options: Options) -> bool:
-    """Whether lines of a text begin with several letters, as in a list or a half of one."""
-    return options.letters and len(set(re.findall(r"^\W*([A-H])[.):]\s", text, re.M))) > 1
+    """Whether lines of a text begin with several letters, as in a list or a half of one; "A:" is short for answer."""
+    if not options.letters:
+        return False
+    listed = set(re.findall(r"^\W*([A-H])[.)]\s|^\W*([B-H]):\s", text, re.M))
+    first = re.search(r"^\W*A: (.*)", text, re.M)
+    if first and any(normalise(first[1]).lower().startswith(normalise(form).lower()) for form in options.words[0]):
+        listed.add(("A", ""))
+    return len({one or other for one, other in listed}) > 1
 
 
 def _has_other_letters(text: str, options: Options) -> bool:
