@@ -183,7 +183,8 @@ def _texts(folder: Path, published: Manifest) -> Mapping[str, bytes]:
     """The files of a folder besides its data."""
     # Only a publication has this file; a local build has the manifest and the card alone.
     if not (folder / CROISSANT).is_file():
-        text = published.json(signed="sha256" in parsed((folder / NAME).read_bytes()))
+        facts = parsed((folder / NAME).read_bytes())
+        text = published.json(**{name: facts[name] for name in ("sha256",) if name in facts})
         return {NAME: text.encode(), CARD: dataset_card(text).encode()}
     url = str(json.loads((folder / CROISSANT).read_bytes())["url"])
     host, _, repository = url.partition("/datasets/")

@@ -4,7 +4,6 @@ This is the one writer and reader of the file. :func:`load` checks names and typ
 checks that every number is within the range of its metric, which publishing requires.
 """
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -17,7 +16,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from cards.common.numbers import interval_text
 from cards.common.sentences import say, unanswered_text
-from cards.common.stored import STRICT, document, first_fault, parsed
+from cards.common.stored import STRICT, document, first_fault, parsed, without_checksum
 from cards.common.text import CardError
 from cards.common.verdict import Numbers
 
@@ -474,13 +473,9 @@ def load(path: Path) -> Report:
         file = folder_of(path) / "results.json"
     other = f"{file} is not results of schema {SCHEMA}; score the model again with this version."
     try:
-        data = file.read_bytes()
-        content = parsed(data)
-        # The results of earlier versions have a checksum of their content.
-        if content.pop("sha256", None):
-            data = json.dumps(content).encode()
+        data = without_checksum(file.read_bytes())
         run = _REPORT.validate_json(data)
-        if "schema" not in content:
+        if "schema" not in parsed(data):
             raise CardError(other)
         return run
     except OSError as error:

@@ -13,7 +13,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from builders.dataset import BuildError, Source
 from cards.common.files import file_sha256 as file_sha256
-from cards.common.stored import checksum, first_fault, opened
+from cards.common.stored import first_fault, without_checksum
 
 NAME, CARD = "manifest.json", "README.md"
 _STRICT = ConfigDict(extra="forbid", strict=True)
@@ -123,10 +123,9 @@ class Manifest:
         """The files of the folder: the Parquet files, the card and the manifest itself."""
         return {split.file for entry in self.configs.values() for split in entry.splits.values()} | {NAME, CARD}
 
-    def json(self, *, signed: bool = True) -> str:
-        """The text of the file, with a checksum of the facts; the files of earlier versions have none."""
-        facts = asdict(self)
-        return json.dumps(facts | ({"sha256": checksum(facts)} if signed else {}), indent=2, ensure_ascii=False) + "\n"
+    def json(self, **earlier: str) -> str:
+        """The text of the file; ``earlier`` are fields that an earlier version wrote at its end."""
+        return json.dumps(asdict(self) | earlier, indent=2, ensure_ascii=False) + "\n"
 
 
 def is_data_set_file(file: str) -> bool:
@@ -150,12 +149,9 @@ def read_manifest(folder: Path) -> Manifest | None:
     if not path.is_file():
         return None
     try:
-        # A wrong checksum is reported only where all fields are right, because a wrong field is the clearer message.
-        data, whole = opened(path.read_bytes())
-        manifest = _MANIFEST.validate_json(data)
+        manifest = _MANIFEST.validate_json(without_checksum(path.read_bytes()))
         foreign = sorted(file for file in manifest.files if not is_data_set_file(file))
         fault = f"{foreign[0]!r} is not a file of a data set" if foreign else ""
-        fault = fault if whole else "its checksum is not that of its content"
     except ValidationError as error:
         fault = first_fault(error)
     if fault:

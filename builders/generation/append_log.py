@@ -3,7 +3,6 @@
 Any store of responses can use it, so it imports nothing that another store would not need.
 """
 
-import hashlib
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -188,19 +187,3 @@ def _after_last_end(file: BinaryIO) -> bytes:
         last = file.read(left - start) + last
         left = start
     return last.rpartition(b"\n")[2]
-
-
-def sealed(content: bytes, seal: str = "") -> bytes:
-    """A line with its checksum; ``seal`` is what the line belongs to, up to 64 characters.
-
-    >>> unsealed(sealed(b"one", "model a"), "model a"), unsealed(sealed(b"one", "model a"), "model b")
-    (b'one', None)
-    """
-    # A keyed hash: the same content under another seal has another checksum.
-    return content + b"\t" + hashlib.blake2b(content, digest_size=8, key=seal.encode()).hexdigest().encode()
-
-
-def unsealed(line: bytes, seal: str = "") -> bytes | None:
-    """The content of a line of :func:`sealed`; None for one that was changed, or belongs to something else."""
-    content = line.rpartition(b"\t")[0]
-    return content if line == sealed(content, seal) else None

@@ -88,7 +88,17 @@ def put_all(
 def is_recorded(folder: Path, name: str) -> bool:
     """Whether a file is as this program wrote it into the folder."""
     path = folder / name
-    return path.is_file() and f"{file_sha256(path)}  {name}" in _lines(folder / RECORD)
+    if not path.is_file():
+        return False
+    digest = file_sha256(path)
+    # Versions 0.3 and later listed a single file, such as a page, in a file FILE.sha256 of its own.
+    alone = _lines(path.with_name(f"{path.name}{RECORD}"))
+    return f"{digest}  {name}" in _lines(folder / RECORD) or f"{digest}  {path.name}" in alone
+
+
+def adopt(folder: Path, names: Iterable[str]) -> None:
+    """Lists files that an earlier version wrote into a folder, and did not list."""
+    put(folder / RECORD, _text(f"{file_sha256(folder / name)}  {name}" for name in names))
 
 
 def is_damaged(folder: Path, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""JSON that is written and read again, with a checksum where nothing computes it again, and faults of pydantic."""
+"""JSON that is written and read again, and faults of pydantic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from pydantic import ConfigDict, ValidationError
 from cards.common.files import put
 
 _T = TypeVar("_T")
-_CHECKSUM = "sha256"
 #: Types that read files: no unknown field, and no value of another type.
 STRICT = ConfigDict(extra="forbid", strict=True)
 #: The most characters of a value that a sentence repeats.
@@ -34,11 +33,6 @@ def digest(content: Any, *, ascii_only: bool = True, strict: bool = False) -> st
     options: dict[str, Any] = {"sort_keys": True, "separators": (",", ":")}
     text = json.dumps(content, ensure_ascii=ascii_only, allow_nan=not strict, **options)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def checksum(content: Mapping[str, Any]) -> str:
-    """The :func:`digest` of a document without its own ``sha256``."""
-    return digest({name: value for name, value in content.items() if name != _CHECKSUM})
 
 
 def finite(value: Any) -> Any:
@@ -62,12 +56,6 @@ def number(value: Any) -> float:
     return math.nan if value is None else float(value)
 
 
-def signed(content: Mapping[str, Any]) -> dict[str, Any]:
-    """A document as JSON has it, with its checksum."""
-    shown: dict[str, Any] = finite(content)
-    return shown | {_CHECKSUM: checksum(shown)}
-
-
 def document(content: Any, indent: int | None = 1, *, in_page: bool = False) -> bytes:
     """A file of JSON; one that a page may hold has sorted keys, and an escape for each ``<`` that could start a tag."""
     text = json.dumps(finite(content), indent=indent, sort_keys=in_page, ensure_ascii=False, allow_nan=False) + "\n"
@@ -88,13 +76,16 @@ def parsed(data: bytes) -> dict[str, Any]:
     return content
 
 
-def opened(data: bytes) -> tuple[bytes, bool]:
-    """JSON without its ``sha256``, and whether that is its checksum; the JSON of earlier versions has none."""
+def without_checksum(data: bytes) -> bytes:
+    """JSON without the ``sha256`` that earlier versions wrote at its end, which is not compared.
+
+    >>> without_checksum(b'{"rows": 4, "sha256": "0f"}'), without_checksum(b"[ ]")
+    (b'{"rows": 4}', b'[ ]')
+    """
     content = parsed(data)
-    stated = content.pop(_CHECKSUM, None)
-    if stated is None:
-        return data, True
-    return json.dumps(content).encode(), stated == checksum(content)
+    if content.pop("sha256", None) is None:
+        return data
+    return json.dumps(content).encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +104,8 @@ class Stored:
     remedy: str
 
     def content(self, content: Mapping[str, Any]) -> bytes:
-        """A file with its checksum."""
-        return document(signed(content))
+        """The bytes of a file."""
+        return document(content)
 
     def write(self, path: Path, content: Mapping[str, Any]) -> None:
         """Writes a file atomically."""
@@ -126,17 +117,13 @@ class Stored:
         Raises
         ------
         refusal
-            When the file cannot be read, has another checksum than its content or none, or ``of`` does not take it.
+            When the file cannot be read, or ``of`` does not take its content.
         """
         try:
-            content = parsed(path.read_bytes())
-            stated = content.pop(_CHECKSUM, None)
-            if stated == checksum(content):
-                return of(content)
-            reason = "its checksum is not that of its content"
+            return of(json.loads(without_checksum(path.read_bytes())))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+        except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             reason = type(error).__name__
         raise refusal(f"{path} is not {self.name} as this version wrote it ({reason}); {self.remedy}.")
 

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from cards.common.files import put, refuse_strays
 from cards.common.text import for_files, nested
 from mitigation.errors import MitigationError
 from scoring.adapters.attach import quiet
-from scoring.adapters.facts import FACTS, SCHEMA, Adapter, Cost, Numbers, checksum, digests, written_files
+from scoring.adapters.facts import FACTS, SCHEMA, Adapter, Cost, Numbers, digests, written_files
 from scoring.asking.answering import package_version
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def save_whole(network: Any, tokenizer: Any, folder: Path, weights: Mapping[str,
 
 def text(adapter: Adapter) -> str:
     """The text of ``mitigation.json``: NaN is null, and each change has a line of its own."""
-    facts = json.loads(SCHEMA.dump_json(replace(adapter, sha256=checksum(adapter))))
+    facts = json.loads(SCHEMA.dump_json(adapter))
     lines = ",".join(f"\n  {json.dumps(change, ensure_ascii=False)}" for change in facts.pop("changes"))
     head = json.dumps(facts, indent=1, ensure_ascii=False).removesuffix("\n}")
     return f'{head},\n "changes": [{lines}]\n}}\n'

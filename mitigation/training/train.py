@@ -6,17 +6,14 @@ dropout is drawn from the seed and the step, its learning rate is a formula. Sev
 """
 
 import gc
-import hashlib
 import json
 import math
-import mmap
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import accelerate  # type: ignore[import-untyped]
 import numpy as np
@@ -35,8 +32,6 @@ TokenRows = Sequence[list[int]]
 LossTerms = dict[str, torch.Tensor]
 #: Gradients are clipped to this norm, the usual default of trainers.
 MAX_GRADIENT_NORM = 1.0
-#: A zip archive ends in the length of its comment and the comment; torch writes none.
-_NO_COMMENT = b"\0\0"
 #: Optimizers by the name in settings.
 OPTIMIZERS: Mapping[str, Any] = {"adamw": torch.optim.AdamW, "rmsprop": torch.optim.RMSprop}
 
@@ -148,21 +143,10 @@ def checkpoint_path(job: Job[Any], name: str = "") -> Path:
     return job.out.parent / f"{name or job.recipe}-{answer_key.key_digest(key)[:16]}.pt"
 
 
-class _Hashed:
-    """A file that is hashed as it is written: a second copy of what a large model trains would not fit in memory."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.file, self.digest, self.flush = file, hashlib.sha256(), file.flush
-
-    def write(self, data: bytes) -> int:
-        self.digest.update(data)
-        return self.file.write(data)
-
-
 def save(
     path: Path, trained: Mapping[str, torch.Tensor], optimizer: torch.optim.Optimizer, state: TrainingState
 ) -> None:
-    """Writes weights, optimizer and state to a file in one step; the comment of the zip archive is its checksum."""
+    """Writes weights, optimizer and state to a file in one step."""
     content = {
         "weights": {name: weight.detach() for name, weight in trained.items()},
         "optimizer": optimizer.state_dict(),
@@ -170,11 +154,7 @@ def save(
         "best": dict(state.best),
     }
     with files.replacing(path) as file:
-        hashed: Any = _Hashed(file)
-        torch.save(content, hashed)
-        checksum = hashed.digest.hexdigest().encode()
-        file.seek(-len(_NO_COMMENT), os.SEEK_END)
-        file.write(len(checksum).to_bytes(2, "little") + checksum)
+        torch.save(content, file)
 
 
 def restore(path: Path, trained: Mapping[str, torch.nn.Parameter], optimizer: torch.optim.Optimizer) -> TrainingState:
@@ -189,13 +169,6 @@ def restore(path: Path, trained: Mapping[str, torch.nn.Parameter], optimizer: to
         return TrainingState()
     try:
         # Mapped, not read: a checkpoint of all weights may be larger than the free memory.
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-            with memoryview(mapped)[:-66] as archive:
-                digest = hashlib.sha256(archive)
-            digest.update(_NO_COMMENT)
-            # The archive was hashed with the length of its comment as zero, as torch wrote it.
-            if digest.hexdigest().encode() != mapped[-64:]:
-                raise ValueError("its checksum is not that of its content")
         content = torch.load(path, weights_only=True, map_location="cpu", mmap=True)
         with torch.no_grad():
             for name, weight in content["weights"].items():

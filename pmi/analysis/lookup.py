@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cards.common.files import RECORD, file_sha256, is_damaged
-from cards.common.stored import opened
 from pmi.analysis.table import METADATA_KEY
 from pmi.counting.counts import Counts, rule_from_json
 from pmi.files import ENDINGS, FileError, read_rows
@@ -86,10 +85,9 @@ def _from_folder(folder: Path, pairs: GenderedPair | Sequence[GenderedPair] | No
 def _check_manifest(folder: Path, path: Path) -> None:
     """Refuses a table of words that is not the one of the manifest, as the readers of all data sets do."""
     try:
-        data, whole = opened((folder / "manifest.json").read_bytes())
-        splits = json.loads(data)["configs"]["words"]["splits"].values()
+        splits = json.loads((folder / "manifest.json").read_bytes())["configs"]["words"]["splits"].values()
         stated = [split["sha256"] for split in splits if folder / split["file"] == path]
-        whole = whole and stated == [file_sha256(path)]
+        whole = stated == [file_sha256(path)]
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         whole = False
     if not whole:

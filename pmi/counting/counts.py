@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from bisect import bisect_left
@@ -21,43 +20,15 @@ from pmi import types
 from pmi.files import replacing
 from pmi.types import SHE_HE, CorpusTotals, CountRule, DeltaTable, GenderedPair, IntArray, TableError, as_pairs
 
-_METADATA_KEY, _CHECKSUM_KEY = b"gender-neutral-probes", b"gender-neutral-probes-sha256"
-#: Version 1 has no checksum.
-_FORMAT_VERSION = 2
+_METADATA_KEY = b"gender-neutral-probes"
+#: Versions 1 and 2 have the same tables.
+_FORMAT_VERSION = 3
 # A column of the file is named by this and its gendered word.
 _COLUMN_PREFIX = "near_"
 _ROWS_PER_BATCH = 1 << 14
 
 #: ``pair_rows(start, stop)`` gives the pair counts of the words start to stop, shape (rows, gendered).
 PairRows = Callable[[int, int], IntArray]
-
-
-class Checksum:
-    """SHA-256 of a table of counts: its header, words, counts and pair counts, in batches of any size.
-
-    >>> whole, parts = Checksum(b"{}"), Checksum(b"{}")
-    >>> whole.add(pa.array(["a", "b"]), np.array([1, 2]), np.array([[3, 4], [5, 6]]))
-    >>> for row in range(2):
-    ...     parts.add(pa.array(["ab"[row]]), np.array([row + 1]), np.array([[3 + 2 * row, 4 + 2 * row]]))
-    >>> whole.hexdigest() == parts.hexdigest()
-    True
-    """
-
-    def __init__(self, header: bytes) -> None:
-        self._digests = [hashlib.sha256(content) for content in (header, b"", b"", b"")]
-
-    def add(self, words: pa.Array, word_counts: IntArray, pair_counts: IntArray) -> None:
-        """Adds the next rows."""
-        _, of_words, of_counts, of_pairs = self._digests
-        # A digest for each column, so that the checksum does not depend on the sizes of the batches.
-        of_words.update("".join(f"{word}\n" for word in words.to_pylist()).encode())
-        # Little-endian, so that every machine computes the same checksum.
-        of_counts.update(np.ascontiguousarray(word_counts, "<i8").tobytes())
-        of_pairs.update(np.ascontiguousarray(pair_counts, "<i8").tobytes())
-
-    def hexdigest(self) -> str:
-        """The checksum of the rows so far."""
-        return hashlib.sha256(b"".join(digest.digest() for digest in self._digests)).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -295,7 +266,6 @@ def _tables_of_one_rule(parts: Sequence[Counts | str | Path]) -> list[_Table]:
         raise TableError("There are no counts to add up; give at least one table.")
     seen: dict[str, str] = {}
     for table in tables:
-        table.verify()
         files = table.totals.inputs
         # Tables of earlier versions do not name their files, so the name of the table counts as a file.
         if not files and not table.counts:
@@ -357,19 +327,17 @@ def write_counts(
     for word in rule.gendered:
         fields.append(pa.field(_COLUMN_PREFIX + word, pa.int64(), nullable=False))
     schema = pa.schema(fields, metadata={_METADATA_KEY: header})
-    checksum = Checksum(header)
-    with replacing(path) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
+    # Counting takes hours, so a reader has to know where a table was damaged since.
+    options: dict[str, Any] = {"compression": "zstd", "write_page_checksum": True}
+    with replacing(path) as file, pq.ParquetWriter(file, schema, **options) as writer:
         for start in range(0, len(words), _ROWS_PER_BATCH):
             stop = start + _ROWS_PER_BATCH
             batch_words, batch_counts = words[start:stop], word_counts[start:stop]
             near = pair_rows(start, stop)
-            checksum.add(batch_words, batch_counts, near)
             columns = [batch_words, pa.array(batch_counts)]
             # A file has columns, and a batch has rows.
             columns += [pa.array(column) for column in near.T]
             writer.write_table(pa.Table.from_arrays(columns, schema=schema))
-        # At the end of the file, because it is known only after the last batch.
-        writer.add_key_value_metadata({_CHECKSUM_KEY: checksum.hexdigest().encode()})
 
 
 class _Table:
@@ -388,7 +356,7 @@ class _Table:
 
     def _file(self) -> pq.ParquetFile:
         try:
-            return pq.ParquetFile(self.name)
+            return pq.ParquetFile(self.name, page_checksum_verification=True)
         except FileNotFoundError:
             raise TableError(f"There is no file {self.name}; probes pmi count writes one.") from None
         except (pa.ArrowException, OSError, ValueError) as error:
@@ -401,7 +369,7 @@ class _Table:
             schema = file.schema_arrow
         try:
             metadata: dict[str, Any] = json.loads((schema.metadata or {})[_METADATA_KEY])
-            if metadata["format"] not in (1, _FORMAT_VERSION):
+            if metadata["format"] not in (1, 2, _FORMAT_VERSION):
                 raise TableError(f"{self.name} has format {metadata['format']}; this release reads {_FORMAT_VERSION}.")
             rule = rule_from_json(metadata["rule"])
             numbers = {**metadata["totals"]}
@@ -417,25 +385,6 @@ class _Table:
         if schema.names != ["word", "count", *near]:
             raise TableError(f"{self.name} has other columns than its rule names; count the corpus again.")
         return rule, totals
-
-    def verify(self) -> None:
-        """Refuses a file with another checksum than its content has; one of format 1 has none."""
-        if self.counts:
-            return
-        with self._file() as file, self._damage_as_table_error():
-            header = (file.schema_arrow.metadata or {})[_METADATA_KEY]
-            stated = (file.metadata.metadata or {}).get(_CHECKSUM_KEY)
-            observed = Checksum(header)
-            for batch in file.iter_batches(_ROWS_PER_BATCH, use_threads=False):
-                words, word_counts, *near = batch.columns
-                observed.add(words, word_counts.to_numpy(), np.column_stack([column.to_numpy() for column in near]))
-        if stated is None:
-            is_whole = json.loads(header)["format"] == 1
-        else:
-            is_whole = stated == observed.hexdigest().encode()
-        if not is_whole:
-            reason = "its checksum is not that of its content"
-            raise TableError(f"{self.name} is damaged ({reason}); delete it and count the corpus again.")
 
     def words(self) -> pa.Array:
         if self.counts:

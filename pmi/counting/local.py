@@ -1,5 +1,6 @@
 """Counts a corpus on one machine: one process per core, one file at a time. Finished files are not read again."""
 
+import hashlib
 import json
 import multiprocessing
 import os
@@ -18,7 +19,7 @@ import numpy as np
 
 from cards.common.text import without_home
 from pmi.counting.corpus import CorpusError, Format, Shard, shards
-from pmi.counting.counts import Checksum, Counts, contents, merge, write_counts
+from pmi.counting.counts import Counts, contents, merge, write_counts
 from pmi.counting.reading import MAX_WINDOW, read, records
 from pmi.counting.scanner import Scanner
 from pmi.types import THEY_FORMS, Boundary, CountRule, PmiError, TableError, words_of
@@ -239,9 +240,11 @@ def _count_blocks(
         raise CorpusError(f"{losses[0].rstrip('.')}; repair it, or count it without --strict.")
     words, word_counts, pair_rows, totals = scanner.result()
     # The identity says whether the counts of a file are added up twice: its name, words and counts.
-    identity = Checksum(name.encode())
-    identity.add(words, word_counts, np.empty(0, np.int64))
-    totals = replace(totals, losses=tuple(losses), inputs=(identity.hexdigest()[:16],), contents=content)
+    lines = "".join(f"{word}\n" for word in words.to_pylist())
+    # Little-endian, so that every machine has the same identity; the last part is of earlier versions.
+    parts = (name.encode(), lines.encode(), np.ascontiguousarray(word_counts, "<i8").tobytes(), b"")
+    identity = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:16]
+    totals = replace(totals, losses=tuple(losses), inputs=(identity,), contents=content)
     write_counts(part, words, word_counts, pair_rows, rule, totals)
 
 

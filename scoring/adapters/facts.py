@@ -16,14 +16,14 @@ SHA-256 raises one sentence. The weights are checked by :mod:`scoring.adapters.a
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from builders.files.manifest import file_sha256
-from cards.common.stored import STRICT, digest, first_fault
+from cards.common.stored import STRICT, first_fault, without_checksum
 from scoring.types import ScoringError
 
 FACTS, CONFIG, WEIGHTS, PROMPT = "mitigation.json", "adapter_config.json", "adapter_model.safetensors", "prompt.json"
@@ -103,8 +103,6 @@ class Adapter:
         Metrics before and after.
     package:
         The version of this package that made the adapter.
-    sha256:
-        The checksum of the other fields, see :func:`checksum`; empty in facts that an earlier version wrote.
     """
 
     __pydantic_config__ = STRICT
@@ -120,22 +118,10 @@ class Adapter:
     changes: tuple[Change, ...] = ()
     package: str = ""
     format: int = FORMAT
-    sha256: str = ""
 
 
 #: Converts facts from and to JSON; NaN becomes null.
 SCHEMA = TypeAdapter(Adapter)
-
-
-def checksum(adapter: Adapter) -> str:
-    """SHA-256 of the canonical JSON of all facts but the checksum."""
-    content = SCHEMA.dump_python(replace(adapter, sha256=""), mode="json")
-    for change in content["changes"]:
-        for name in ("p", "p_side", "clusters"):
-            # NaN is read back as None, and facts of earlier versions without the field keep their checksum.
-            if change[name] is None or math.isnan(change[name]):
-                del change[name]
-    return digest(content)
 
 
 def is_own(folder: Path) -> bool:
@@ -146,10 +132,8 @@ def is_own(folder: Path) -> bool:
 def written_files(folder: Path) -> set[str]:
     """The files of a folder that are as a recipe wrote them: the facts, and those whose checksum they have."""
     try:
-        adapter = SCHEMA.validate_json((folder / FACTS).read_bytes())
+        adapter = SCHEMA.validate_json(without_checksum((folder / FACTS).read_bytes()))
     except (OSError, ValidationError):
-        return set()
-    if adapter.sha256 and adapter.sha256 != checksum(adapter):
         return set()
     names = {FACTS}
     for name, stated in adapter.files.items():
@@ -171,7 +155,7 @@ def read(folder: Path) -> Adapter:
     path = folder / FACTS
     json_of(path)  # its sentences are about the file; those below are about fields
     try:
-        adapter = SCHEMA.validate_json(path.read_bytes())
+        adapter = SCHEMA.validate_json(without_checksum(path.read_bytes()))
     except ValidationError as error:
         raise AdapterError(
             f"{path} has a wrong field, {first_fault(error)}; fetch the adapter again, or use the version that wrote "
@@ -179,8 +163,6 @@ def read(folder: Path) -> Adapter:
         ) from None
     if adapter.format != FORMAT:
         raise AdapterError(f"{path} has the format {adapter.format}; this version reads {FORMAT}, so update it.")
-    if adapter.sha256 and adapter.sha256 != checksum(adapter):
-        raise AdapterError(f"{path} is not as it was written (its checksum is another); fetch the adapter again.")
     for name, stated in adapter.files.items():
         if not is_file_name(name):
             raise AdapterError(f"{path} names the file {name!r}, which is not in its folder; give plain file names.")

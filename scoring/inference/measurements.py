@@ -90,6 +90,16 @@ def difference(first: torch.Tensor, second: torch.Tensor) -> float:
     return float(((first - second).square().mean(-1).sqrt() / spread).max())
 
 
+def _measurement(content: dict[str, Any]) -> tuple[Any, dict[str, str]]:
+    """The value and the findings in a file of :data:`MEASURED`."""
+    value, findings = content["value"], content["findings"]
+    # JSON has no named tuples.
+    if isinstance(value, list):
+        padded, batched, cached = value
+        value = GenerationMode(padded, batched, cached)
+    return value, dict(findings)
+
+
 def _centred(values: torch.Tensor) -> torch.Tensor:
     """Rows without their mean: a constant added to all logits of a row changes no probability."""
     return values - values.mean(-1, keepdim=True)
@@ -180,14 +190,10 @@ class Measurements:
         stored = None
         if path:
             with suppress(ScoringError):
-                stored = MEASURED.read(path, dict, ScoringError)
+                stored = MEASURED.read(path, _measurement, ScoringError)
         if stored:
-            value = stored["value"]
-            # JSON has no named tuples.
-            if isinstance(value, list):
-                padded, batched, cached = value
-                value = GenerationMode(padded, batched, cached)
-            self.findings.update(stored["findings"])
+            value, findings = stored
+            self.findings.update(findings)
         else:
             before = dict(self.findings)
             value, lasting = measure(length)

@@ -1,9 +1,9 @@
 """Responses as they come, kept by content, so that no question is asked twice and metrics are recomputed for free.
 
 One file holds the responses of one model under one setting. Its first line is the key, each further line
-a response and a checksum of it and of the key, so that a line of another model's file is not taken for one of this
-file; lines are only ever appended. A line that was changed is named, and its question is asked again. A process that
-is killed leaves at most a part of the last line, which is cut off at the next opening, and its question is asked again.
+a response; lines are only ever appended. A line that cannot be read is named, and its question is asked again. A
+process that is killed leaves at most a part of the last line, which is cut off at the next opening, and its question is
+asked again.
 
 In memory is only where each response begins in the file, 16 bytes for one, so that millions of them can be stored.
 """
@@ -22,7 +22,7 @@ import numpy as np
 import orjson
 from filelock import Timeout
 
-from builders.generation.append_log import AppendLog, sealed, unsealed
+from builders.generation.append_log import AppendLog
 from cards.common.stored import number
 from scoring.types import Request, Response, ScoringError
 
@@ -80,7 +80,6 @@ class Store(AppendLog):
     def __init__(self, folder: str | Path, key: Mapping[str, str], part: int = 0) -> None:
         header = json.dumps({"format": FORMAT, "key": dict(key)}, sort_keys=True).encode()
         name = hashlib.sha256(header).hexdigest()[:32]
-        self._seal = name
         if part:
             name = f"{name}.part-{part}"
         path = Path(folder) / f"{name}.jsonl"
@@ -190,7 +189,7 @@ class Store(AppendLog):
         fault = _fault(request, response)
         if fault:
             raise ScoringError(f"The response to {request.id!r} {fault}; score again in float32.")
-        self._places.put(name, self.append(sealed(text.encode(), self._seal)))
+        self._places.put(name, self.append(text.encode()))
 
     def remove(self) -> None:
         """Closes and removes the file of this process, whose responses the file itself now has."""
@@ -199,12 +198,10 @@ class Store(AppendLog):
         self.path.with_suffix(".lock").unlink(missing_ok=True)
 
     def _entry(self, line: bytes) -> tuple[str, tuple[Any, ...]] | None:
-        """The digest of a request and its response; None for a line damaged on the disk, to be asked again."""
-        content = unsealed(line, self._seal)
-        if content is None:
-            return None
+        """The digest of a request and its response; None for a line that cannot be read, to be asked again."""
         try:
-            name, logprobs, candidate_logprobs, text = _json(content)
+            # Lines of earlier versions have a checksum after a tab, and JSON has no tab.
+            name, logprobs, candidate_logprobs, text = _json(line.partition(b"\t")[0])
             return name, (tuple(map(tuple, logprobs)), tuple(map(number, candidate_logprobs)), text)
         except (ValueError, TypeError):
             return None

@@ -44,7 +44,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import cards.results
-from cards.common.files import put_all, refuse_foreign
+from cards.common.files import RECORD, adopt, put_all, refuse_foreign
 from cards.common.numbers import Scale, interval
 from cards.common.packages import PACKAGE
 from cards.common.text import CardError, cell, for_files, slug
@@ -65,6 +65,11 @@ _FILES = ("results.json", "results.md", "summary.md", "report.html", "compare.js
 _VERSION = "benchmark "
 _TEXT = "text of the prompt"
 _DIGEST = re.compile(r"[0-9a-f]{16}")
+#: How the pages of a run began before they were listed.
+_BEGINNINGS = {
+    "report.html": b'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta http-equiv="Content-Sec',
+    "results.md": b"# Scores\n\n- model: ",
+}
 _EXAMPLES = re.compile(r"examples/\w[^/]*\.parquet")
 
 
@@ -125,7 +130,29 @@ def write(
         files.update(_pages(shown, filled, texts, beside=other_runs))
         # The last file: a folder that has it has all others.
         files["results.json"] = results(shown, filled).encode()
+        _adopt(folder)
         put_all(folder, files, ScoringError)
+
+
+def _adopt(folder: Path) -> None:
+    """Lists the files of a whole run that a version before 0.3 wrote, which kept no list.
+
+    Other programs have files of these names. A page counts by its beginning, and examples by their number of rows.
+    """
+    if (folder / RECORD).exists():
+        return
+    try:
+        examples = cards.results.load(folder).examples
+        for name, beginning in _BEGINNINGS.items():
+            if not (folder / name).read_bytes().startswith(beginning):
+                return
+        files = {f"examples/{file_name(name)}": of_one["rows"] for name, of_one in examples.items()}
+        for file, rows in files.items():
+            if pq.read_metadata(folder / file).num_rows != rows:
+                return
+    except (CardError, OSError, LookupError, TypeError, pa.ArrowException):
+        return
+    adopt(folder, ["results.json", *_BEGINNINGS, *files])
 
 
 def _shown(
@@ -187,6 +214,7 @@ def check_finished(folder: Path, planned: Report, *, overwrite: bool = False, un
     for name in planned.environment:
         if name.startswith(_VERSION):
             files.append(f"examples/{file_name(name.removeprefix(_VERSION))}")
+    _adopt(folder)
     refuse_foreign(folder, files, ScoringError)
     # With --overwrite, results of any settings are replaced.
     if overwrite or not (folder / "results.json").is_file():

@@ -91,7 +91,7 @@ def test_a_response_that_is_truncated_or_of_another_model_is_refused(tmp_path, v
 def test_a_changed_request_is_refused_with_its_line(tmp_path):
     path = kept(tmp_path, [GOOD], [GOOD])
     path.write_text(path.read_text().replace('"content": "1"', '"content": "2"'))
-    with pytest.raises(BuildError, match=r"line 2 .*checksum"):
+    with pytest.raises(BuildError, match=r"line 2 .*its key is not that of its request"):
         list(bundled.entries(path, Word))
 
 

@@ -17,7 +17,7 @@ from builders.publish.publication import make_publication, verified_manifest
 from cards import hub as cards_hub
 from cards.dataset_card import default_config, eval_yaml, tasks
 from tests.support import commands
-from tests.support.helpers import ROOT, signed
+from tests.support.helpers import ROOT, manifest_text
 from tests.support.hub import CUT, GUEST, Hub
 
 NAME = "occugender"
@@ -72,7 +72,7 @@ def edit(out, change):
     path = out / NAME / "manifest.json"
     facts = json.loads(path.read_text())
     change(facts)
-    path.write_text(signed(facts))
+    path.write_text(manifest_text(facts))
 
 
 def files(hub, revision="main"):

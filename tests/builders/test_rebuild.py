@@ -26,7 +26,7 @@ from builders.rebuild import print_results
 from builders.sources.fetch import Fetcher
 from cards.dataset_card import dataset_card
 from tests.support import commands
-from tests.support.helpers import ROOT, mirror, signed
+from tests.support.helpers import ROOT, manifest_text, mirror
 
 PROBES = "gender-neutral-probes"
 
@@ -303,7 +303,7 @@ def test_another_encoding_of_the_same_rows_is_a_remark(tmp_path, monkeypatch):
     manifest = json.loads((folder / NAME).read_text())
     split = manifest["configs"]["templates"]["splits"]["test"]
     split |= {"sha256": file_sha256(path), "bytes": path.stat().st_size}
-    text = signed(manifest)
+    text = manifest_text(manifest)
     (folder / NAME).write_text(text)
     (folder / "README.md").write_text(dataset_card(text))
     wrong, remarks = prove(tmp_path)
@@ -351,7 +351,7 @@ def test_a_manifest_that_states_another_fact_is_named(tmp_path):
     folder, _ = build(tmp_path)
     text = (folder / NAME).read_text()
     assert text.count('"rows": 160') == 2
-    (folder / NAME).write_text(signed(json.loads(text.replace('"rows": 160', '"rows": 161', 1))))
+    (folder / NAME).write_text(manifest_text(json.loads(text.replace('"rows": 160', '"rows": 161', 1))))
     assert prove(tmp_path)[0][:1] == [
         f"{PROBES}/manifest.json: configs templates splits test rows is 161, expected 160."
     ]

@@ -1,12 +1,11 @@
-"""Changes between two commands: of what the first one read, of a setting, and of a file that exists afterwards.
+"""Changes between two commands: of what the first one read, and of a setting.
 
 For each command: it runs once while every file that is opened in its folders is watched (inotify, so that libraries in
 other languages are seen too). Then, each time from the state after that run, one thing is changed and the same command
 runs again:
 
 - input: a byte of a file that was read, with its size and time as they were;
-- setting: an option, from the declarations of the command, has another value;
-- file: a byte of a file that exists afterwards is changed, or a line is lost.
+- setting: an option, from the declarations of the command, has another value.
 
 The outcome must be that of the same command in a fresh folder, or one sentence. Anything else is silent. Each run is a
 process of its own, forked from this one, so that nothing is remembered between two commands.
@@ -39,7 +38,7 @@ from typer.testing import CliRunner
 from builders.generation.spending import Spending
 from cards.common.options import parameters
 
-CHANGES = ("input", "setting", "file")
+CHANGES = ("input", "setting")
 ENDS = ("fresh", "sentence", "silent", "traceback")
 #: By how much numbers of a run that goes on may differ from those of a fresh one.
 ROUNDING = 1e-6
@@ -191,16 +190,6 @@ def byte_changed(path, draw):
     return True
 
 
-def line_lost(path, draw):
-    """Removes a line of a file; False for a file of one line."""
-    lines = path.read_bytes().splitlines(keepends=True)
-    if len(lines) < 2:
-        return False
-    del lines[draw.randrange(len(lines))]
-    path.write_bytes(b"".join(lines))
-    return True
-
-
 # What happens
 
 
@@ -290,17 +279,15 @@ def measure(command, name, folder, share=None, number=1, sorts=CHANGES):
         read = [path.relative_to(inputs) for path in watch.opened()]
         in_child(lambda: command.between(inputs, out))
         shutil.copytree(folder / "work", state)
-        written = sorted(path.relative_to(out) for path in out.rglob("*") if path.is_file())
 
-        def tried(change, what, edit, *more, fresh=None):
+        def tried(change, what, edit, *more):
             shutil.rmtree(folder / "work")
             shutil.copytree(state, folder / "work")
             if not edit():
                 return False
             again = ran(command, inputs, out, *more)
-            if fresh is None:
-                (folder / "work" / "fresh").mkdir()
-                fresh = ran(command, inputs, folder / "work" / "fresh", *more) if again[0] == "done" else again
+            (folder / "work" / "fresh").mkdir()
+            fresh = ran(command, inputs, folder / "work" / "fresh", *more) if again[0] == "done" else again
             end = end_of(again, fresh)
             ends[change][end] += 1
             if end in ("silent", "traceback"):
@@ -313,16 +300,9 @@ def measure(command, name, folder, share=None, number=1, sorts=CHANGES):
         def setting_changed(option, arguments):
             return tried("setting", option, lambda: True, *arguments)
 
-        def file_changed(path, edit):
-            return tried("file", f"{path}, {edit.__name__}", lambda: edit(out / path, draw), fresh=first)
-
         changes = {
             "input": (input_changed, [(path,) for path in read for _ in range(number)]),
             "setting": (setting_changed, list(other_values(command))),
-            "file": (
-                file_changed,
-                [(path, edit) for path in written for edit in (*[byte_changed] * number, line_lost)],
-            ),
         }
         for sort, (change, cases) in changes.items():
             if share is not None:
@@ -330,7 +310,7 @@ def measure(command, name, folder, share=None, number=1, sorts=CHANGES):
             left = len(cases) if share is None else share
             if sort not in sorts:
                 continue
-            # A file without a byte or of one line cannot be changed so, and another case takes its place.
+            # A file without a byte cannot be changed, and another case takes its place.
             for case in cases:
                 if left:
                     left -= change(*case)

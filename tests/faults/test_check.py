@@ -18,7 +18,7 @@ from builders.files.manifest import NAME, file_sha256, read_manifest
 from builders.publish.publication import make_publication
 from builders.sources.fetch import Fetcher
 from cards.dataset_card import dataset_card
-from tests.support.helpers import signed
+from tests.support.helpers import manifest_text
 
 PROBES = "gender-neutral-probes"
 FILE = "data/templates/test.parquet"
@@ -62,7 +62,7 @@ def described(folder, change=lambda manifest: None):
             path = folder / split["file"]
             split |= {"sha256": file_sha256(path), "bytes": path.stat().st_size}
     change(manifest)
-    text = signed(manifest)
+    text = manifest_text(manifest)
     (folder / NAME).write_text(text)
     (folder / "README.md").write_text(dataset_card(text))
 
@@ -182,7 +182,7 @@ def test_a_manifest_in_other_bytes_is_named(folder):
 @pytest.mark.fault(61)
 def test_a_path_in_the_manifest_that_leaves_the_folder_is_refused(folder):
     text = (folder / NAME).read_text().replace(FILE, "../../etc/test.parquet")
-    (folder / NAME).write_text(signed(json.loads(text)))
+    (folder / NAME).write_text(manifest_text(json.loads(text)))
     with pytest.raises(BuildError, match=r"'\.\./\.\./etc/test\.parquet'"):
         found(folder)
 
@@ -247,8 +247,8 @@ def test_a_folder_of_another_version_of_the_code_is_told_as_that_and_its_rows_ar
 
     described(folder, older)
     facts = json.loads((folder / NAME).read_text())
-    del facts["sha256"]  # which earlier versions did not write
-    (folder / NAME).write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+    facts["sha256"] = "0" * 64  # which earlier versions wrote
+    (folder / NAME).write_text(manifest_text(facts))
     wrong, remarks = check([PROBES], fetcher(folder.parent), folder.parent, Progress(disable=True))
     assert wrong == []
     assert len(remarks) == len(facts["configs"])

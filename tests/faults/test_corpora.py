@@ -10,11 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pmi.counting import counts as module
 from pmi.counting.corpus import CorpusError, shards
-from pmi.counting.counts import Counts, merge
+from pmi.counting.counts import Counts
 from pmi.counting.local import count
-from pmi.types import TableError
 from tests.support import commands
 from tests.support.helpers import ROOT
 
@@ -153,36 +151,3 @@ def test_a_script_without_a_main_guard_counts_files_in_processes(tmp_path):
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.stdout, done.stderr, done.returncode) == ("begun\n4\n", "", 0)
-
-
-@pytest.mark.fault(69)
-def test_counts_with_a_changed_number_are_refused_and_named(tmp_path):
-    file = tmp_path / "a.txt"
-    file.write_text(" ".join(TEXTS))
-    whole = count(file, gendered=["she", "he"])
-    whole.write(tmp_path / "c.parquet")
-    table = pq.read_table(tmp_path / "c.parquet")
-    metadata = pq.read_metadata(tmp_path / "c.parquet").metadata
-    changed = table.set_column(1, table.schema.field(1), pa.array([9, *table["count"].to_pylist()[1:]]))
-    kept = {key: value for key, value in metadata.items() if key != b"ARROW:schema"}
-    pq.write_table(changed.replace_schema_metadata(kept), tmp_path / "c.parquet")
-    for read in (Counts.read, lambda path: merge([path, path])):
-        with pytest.raises(TableError, match=r"c\.parquet"):
-            read(tmp_path / "c.parquet")
-    del kept[module._CHECKSUM_KEY]
-    pq.write_table(table.replace_schema_metadata(kept), tmp_path / "c.parquet")
-    with pytest.raises(TableError, match="is damaged"):
-        Counts.read(tmp_path / "c.parquet")
-
-
-@pytest.mark.fault(69)
-def test_counts_of_an_earlier_version_have_no_checksum_and_are_read(tmp_path, monkeypatch):
-    file = tmp_path / "a.txt"
-    file.write_text(" ".join(TEXTS))
-    monkeypatch.setattr(module, "_FORMAT_VERSION", 1)
-    count(file, gendered=["she", "he"]).write(tmp_path / "c.parquet")
-    monkeypatch.undo()
-    table = pq.read_table(tmp_path / "c.parquet")
-    header = {module._METADATA_KEY: table.schema.metadata[module._METADATA_KEY]}
-    pq.write_table(table.replace_schema_metadata(header), tmp_path / "c.parquet")
-    assert Counts.read(tmp_path / "c.parquet").count_of("ship") == 2

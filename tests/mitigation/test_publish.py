@@ -245,8 +245,8 @@ def test_a_missing_licence_is_refused(own):
 
 
 def facts_with(folder, **changed):
-    """The folder with other facts, which have no checksum, as those of an earlier version."""
-    facts = json.loads((folder / FACTS).read_text()) | {"sha256": ""} | changed
+    """The folder with other facts."""
+    facts = json.loads((folder / FACTS).read_text()) | changed
     (folder / FACTS).write_text(json.dumps(facts))
     return folder
 

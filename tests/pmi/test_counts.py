@@ -41,7 +41,7 @@ def test_a_table_of_an_earlier_version_has_its_long_tokens_under_another_name(tm
     made().write(tmp_path / "c.parquet")
     table = pq.read_table(tmp_path / "c.parquet")
     facts = json.loads(table.schema.metadata[b"gender-neutral-probes"])
-    facts["format"] = 1  # without a checksum
+    facts["format"] = 1
     facts["totals"]["long_runs"] = facts["totals"].pop("long_tokens")
     metadata = {b"gender-neutral-probes": json.dumps(facts).encode()}
     pq.write_table(table.replace_schema_metadata(metadata), tmp_path / "earlier.parquet")
@@ -222,11 +222,20 @@ def test_a_parquet_file_without_counts_is_named(tmp_path):
 
 def test_a_damaged_file_is_named(tmp_path):
     made().write(tmp_path / "c.parquet")
-    data = bytearray((tmp_path / "c.parquet").read_bytes())
-    data[4:60] = bytes(56)
-    (tmp_path / "c.parquet").write_bytes(data)
-    with pytest.raises(TableError, match=r"c\.parquet is damaged"):
-        Counts.read(tmp_path / "c.parquet")
+    whole = (tmp_path / "c.parquet").read_bytes()
+    places = {}
+    metadata = pq.read_metadata(tmp_path / "c.parquet")
+    for number in range(metadata.num_columns):
+        column = metadata.row_group(0).column(number)
+        places[column.path_in_schema] = column.dictionary_page_offset or column.data_page_offset
+    assert len(places) == 6
+    for place in places.values():
+        # The bytes of a page follow its header, which is shorter than this.
+        data = bytearray(whole)
+        data[place + 60] ^= 1
+        (tmp_path / "c.parquet").write_bytes(data)
+        with pytest.raises(TableError, match=r"c\.parquet is damaged"):
+            Counts.read(tmp_path / "c.parquet")
 
 
 def test_a_table_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch):

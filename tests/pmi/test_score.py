@@ -16,7 +16,7 @@ from pmi.counting.counts import delta
 from pmi.files import FileError, read_rows, write_rows
 from pmi.types import GenderedPair, TableError, parse_pairs
 from tests.pmi.made import SMALL, counts
-from tests.support.helpers import mirrored, signed
+from tests.support.helpers import manifest_text, mirrored
 
 SENTENCES = ["The nurse saw {nominative}.", "A captain and a bridge", "Umbrellas!", ""]
 
@@ -119,10 +119,10 @@ def test_the_folder_of_the_built_data_set_is_read(tmp_path):
     with pytest.raises(TableError, match=r"train\.parquet.*/manifest\.json"):
         delta_table(tmp_path / "gender-pmi")
     split = {"file": "data/words/train.parquet", "sha256": file_sha256(path)}
-    text = signed({"configs": {"words": {"splits": {"train": split}}}})
+    text = manifest_text({"configs": {"words": {"splits": {"train": split}}}})
     (tmp_path / "gender-pmi" / "manifest.json").write_text(text)
     assert dict(delta_table(tmp_path / "gender-pmi").delta) == {"nurse": 0.9}
-    (tmp_path / "gender-pmi" / "manifest.json").write_text(text.replace("words/train", "words/./train"))
+    (tmp_path / "gender-pmi" / "manifest.json").write_text(text.replace("words/train", "words/other"))
     with pytest.raises(TableError, match=r"/manifest\.json"):
         delta_table(tmp_path / "gender-pmi")
 

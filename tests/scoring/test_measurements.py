@@ -215,7 +215,7 @@ def test_a_model_in_memory_is_measured_once_and_one_with_code_of_the_user_each_t
     assert not measured()
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"\xff", b'{"value": true, "findings": {}, "sha256": "0"}'])
+@pytest.mark.parametrize("content", [b"", b"{}", b"\xff", b'{"value": [1], "findings": {}}'])
 def test_a_measurement_that_cannot_be_read_is_made_again(loaded, tmp_path, content):
     first, _ = loaded()
     answers = first.answer(ASKED)

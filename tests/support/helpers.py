@@ -16,7 +16,6 @@ from builders.dataset import Alternative, Fetched, Remote, Source
 from builders.sources import fetch
 from builders.sources.catalogue import catalogue, mirror_path
 from builders.sources.retries import retrying
-from cards.common.stored import checksum
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,9 +40,9 @@ def beside(*parts: str) -> Path:
     return path if path.exists() else missing(f"needs {'/'.join(parts)} {BESIDE}")
 
 
-def signed(facts: dict[str, Any]) -> str:
-    """The text of a manifest with edited facts, by somebody who also edits the checksum."""
-    return json.dumps(facts | {"sha256": checksum(facts)}, indent=2, ensure_ascii=False) + "\n"
+def manifest_text(facts: dict[str, Any]) -> str:
+    """The text of a manifest with edited facts."""
+    return json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
 
 
 def one_attempt() -> AbstractContextManager[object]:
