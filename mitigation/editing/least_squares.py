@@ -24,6 +24,7 @@ import torch
 from mitigation.editing.settings import AT_ONCE
 from mitigation.projections.subspaces import Matrices
 from mitigation.recipe import Model
+from mitigation.training.train import logits_at
 from scoring.inference.tokens import Query
 from scoring.types import Floats
 
@@ -195,20 +196,9 @@ def _of_equal_length(places: Sequence[Place]) -> Iterator[list[int]]:
 def _values(model: Model, places: Sequence[Place]) -> torch.Tensor:
     """The two values of each place [places, 2], whose texts have the same length."""
     ids = torch.tensor([place.ids for place in places], device=model.device)
-    rows, at = torch.arange(len(places), device=model.device), torch.tensor([place.at for place in places])
-    head = model.network.get_output_embeddings()
-
-    # The head computes only the position that is read.
-    def read_only(_: Any, arguments: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-        return (arguments[0][rows, at.to(arguments[0].device)][:, None], *arguments[1:])
-
-    with ExitStack() as hooks:
-        if head is not None:
-            hooks.callback(head.register_forward_pre_hook(read_only).remove)
-            at_head = torch.zeros(len(places), dtype=torch.long)
-        else:
-            at_head = at
-        logits = model.network(input_ids=ids).logits[rows, at_head.to(model.device)]
+    rows = torch.arange(len(places), device=model.device)
+    logits = logits_at(model.network, {"input_ids": ids}, rows, torch.tensor([place.at for place in places]))
+    logits = logits.to(model.device)
     logs = logits.float().log_softmax(-1)
     first = logs[rows, torch.tensor([place.first for place in places], device=model.device)]
     second = logs[rows, torch.tensor([place.second for place in places], device=model.device)]

@@ -100,16 +100,16 @@ def prediction_gradients(model: Model, pairs: Sequence[Sequence[str]], most_toke
             continue
         states: list[torch.Tensor] = []
 
-        # The state becomes a leaf of the graph, so nothing before it is differentiated.
-        def follow(_: Any, inputs: tuple[torch.Tensor, ...], states: list[torch.Tensor] = states) -> Any:
-            states.append(inputs[0].detach().requires_grad_())
+        # The state becomes a leaf of the graph, so nothing before it is differentiated; the head reads the words alone.
+        def follow(_: Any, inputs: tuple[Any, ...], states: list[Any] = states, at: torch.Tensor = words.at) -> Any:
+            states.append(inputs[0][:, at].detach().requires_grad_())
             return (states[0], *inputs[1:])
 
         with torch.enable_grad(), module.register_forward_pre_hook(follow):
-            answers = model.network(input_ids=words.inputs[0]).logits[0, words.at]
+            answers = model.network(input_ids=words.inputs[0]).logits[0]
             odds = answers.gather(1, words.ids[0][:, None]) - answers.gather(1, words.ids[1][:, None])
             (gradient,) = torch.autograd.grad(odds.sum(), states)
-        gradients.append(gradient[0, words.at].double().cpu().numpy())
+        gradients.append(gradient[0].double().cpu().numpy())
     if not gradients:
         return np.empty((0, 0))
     return np.concatenate(gradients)

@@ -55,6 +55,11 @@ class AutoDebiasSettings(TrainingSettings):
     epochs: int = setting(1, "Times that each prompt is trained after each pair; a step has prompts.", PAPER, above=0)
     measured: int = setting(256, "Prompts that are measured while training.", OPEN, above=0)
 
+    @property
+    def read(self) -> int:
+        """The distributions of a row: the head computes one after each word of a pair."""
+        return 2
+
     def inputs(self) -> dict[str, str]:
         """The words and prompts; or the file of pairs, where there is one."""
         if self.pairs:

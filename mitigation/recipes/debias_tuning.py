@@ -56,6 +56,11 @@ class DebiasTuningSettings(TrainingSettings):
         if not self.l_d + self.l_g + self.l_l:
             raise MitigationError("All three losses are switched off; give l_d, l_g or l_l a weight above 0.")
 
+    @property
+    def read(self) -> int:
+        """The tokens of a row where the head computes: the last one, or all for 0, where all are kept."""
+        return 0 if self.retention else 1
+
     def precision(self, device: Any) -> str:
         """The mixed precision on a device: no or bf16."""
         import torch

@@ -64,6 +64,11 @@ class DpoSettings(TrainingSettings):
     )
     held_out: float = setting(0.2, "Share of the subjects of --pairs that are held out.", OPEN, above=0, below=1)
 
+    @property
+    def read(self) -> int:
+        """The tokens of a row where the head computes."""
+        return 1
+
     def inputs(self) -> dict[str, str]:
         """The file of pairs, if there is one."""
         if self.pairs:

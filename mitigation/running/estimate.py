@@ -274,7 +274,12 @@ def count(recipe: Recipe, settings: Any, empty: Empty, bits: Literal["4bit"] | N
     parts["adapter"] = 0 if whole else size(trained)
     parts["gradients"] = size(trained)
     parts["optimizer"] = size(state)
-    parts["best weights so far"] = size(trained) if getattr(settings, "patience", 0) else 0
+    guarded = getattr(settings, "most_change", 0)
+    parts["best weights so far"] = size(trained) if getattr(settings, "patience", 0) or guarded else 0
+    if guarded:
+        # Before and now, and what a logarithm of them needs.
+        places = trainable.ORDINARY * trainable.LONGEST
+        parts["distributions of ordinary text"] = 3 * 4 * places * network.config.get_text_config().vocab_size
     parts |= activations(recipe, settings, empty, batch)
     # Only one of the two counts of activations is needed at a time.
     not_active = ACTIVATIONS if getattr(settings, "gradient_checkpointing", False) else CHECKPOINTED
@@ -306,8 +311,8 @@ def batch_of(settings: Any, kind: str, *, trains: bool) -> Batch:
     at_once = min(rows, getattr(settings, "at_once", rows))
     # A length is a row that is filled; the other limit is rarely reached by a sentence.
     tokens = getattr(settings, "length", 0) or min(ASSUMED, getattr(settings, "most_tokens", ASSUMED))
-    # As they are, as log-probabilities and as their gradient.
-    return Batch(rows, at_once, tokens, 3 * at_once * tokens)
+    # As they are, as log-probabilities and as their gradient; some losses read a few tokens of each row.
+    return Batch(rows, at_once, tokens, 3 * at_once * (getattr(settings, "read", 0) or tokens))
 
 
 def activations(recipe: Recipe, settings: Any, empty: Empty, batch: Batch) -> dict[str, int]:

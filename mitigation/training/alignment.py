@@ -14,7 +14,7 @@ import torch
 from cards.common import progress, stored
 from mitigation.editing.pairs import EditPair
 from mitigation.recipe import Console, MitigationError, Model
-from mitigation.training.train import LossTerms, network_inputs
+from mitigation.training.train import LossTerms, logits_at, network_inputs
 from scoring.types import Request
 
 FOUND = stored.Stored("a search for prompts", "delete it, and the search begins again")
@@ -152,8 +152,9 @@ class AlignmentLoss:
         # Both sides of all pairs are one batch: first all of the one word, then all of the other.
         both = [first for first, _ in rows]
         both += [second for _, second in rows]
-        logits = network(**network_inputs([query.ids for query in both], self.pad, device)).logits
-        read = logits[torch.arange(len(both)), [query.at for query in both]].float()
+        inputs = network_inputs([query.ids for query in both], self.pad, device)
+        at = torch.tensor([query.at for query in both])
+        read = logits_at(network, inputs, torch.arange(len(both)), at).float()
         if self.tokens is not None:
             read = read[:, self.tokens.to(device)]
         one, other = read.log_softmax(-1).view(2, len(rows), -1)

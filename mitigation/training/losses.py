@@ -19,7 +19,7 @@ import torch
 from builders.text.words import PRONOUN_PAIRS
 from mitigation.recipe import MitigationError, Model
 from mitigation.texts.swaps import Swapper
-from mitigation.training.train import LossTerms, TokenRows, network_inputs
+from mitigation.training.train import LossTerms, TokenRows, logits_at, network_inputs
 from scoring.inference.tokens import Tokens
 from scoring.metrics import add, pronouns
 
@@ -180,10 +180,10 @@ def _merge_forms(logits: torch.Tensor, forms: FormTokens) -> torch.Tensor:
     return torch.cat([logs[:, others], logs[:, forms.all].logsumexp(1, keepdim=True)], 1)
 
 
-def at_last(logits: torch.Tensor, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """The logits [rows, vocabulary] at the last token of each row, from logits [rows, tokens, vocabulary]."""
+def at_last(network: Any, inputs: Mapping[str, torch.Tensor], **options: Any) -> torch.Tensor:
+    """The logits [rows, vocabulary] of a network at the last token of each row."""
     last = inputs["attention_mask"].sum(1) - 1
-    return logits[torch.arange(len(logits), device=last.device), last]
+    return logits_at(network, inputs, torch.arange(len(last), device=last.device), last, **options)
 
 
 class DebiasLoss:
@@ -195,8 +195,14 @@ class DebiasLoss:
     def __call__(self, network: Any, rows: TokenRows) -> LossTerms:
         """The terms by the name of their weight, also those of weight 0, and ``loss``."""
         inputs = network_inputs(rows, self.pad, self.device)
-        logits = network(**inputs, use_cache=False).logits  # [rows, tokens, vocabulary]
-        probabilities = at_last(logits, inputs).float().softmax(-1)
+        if self.settings.retention:
+            # Every position of the prompts is kept, not only the last one; padding is no position.
+            real = inputs["attention_mask"].nonzero().T
+            logits = logits_at(network, inputs, *real, use_cache=False)
+            last = logits[inputs["attention_mask"].sum(1).cumsum(0) - 1]
+        else:
+            last = at_last(network, inputs, use_cache=False)
+        probabilities = last.float().softmax(-1)
         epsilon, within = self.settings.epsilon, self.settings.l_d_within
         terms = {
             "l_d": divergence(probabilities, self.forms, epsilon, within=within).mean(),
@@ -204,20 +210,20 @@ class DebiasLoss:
             "l_l": imbalance(probabilities, self.forms, epsilon).mean(),
         }
         if self.settings.retention:
-            terms["retention"] = self._retention(network, logits, inputs)
+            terms["retention"] = self._retention(network, logits, inputs, real)
         return {"loss": sum(getattr(self.settings, name) * term for name, term in terms.items()), **terms}
 
-    def _retention(self, network: Any, logits: torch.Tensor, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+    def _retention(
+        self, network: Any, logits: torch.Tensor, inputs: dict[str, torch.Tensor], real: torch.Tensor
+    ) -> torch.Tensor:
         """The divergence from the base model: the sum over the tokens of a prompt, the mean over the prompts."""
         # Several processes train a network that is wrapped; the base model is the network inside, without its adapter.
         tuned = network.module if isinstance(network, torch.nn.parallel.DistributedDataParallel) else network
         training = tuned.training
         with torch.no_grad(), tuned.disable_adapter():
-            base = tuned.eval()(**inputs, use_cache=False).logits
+            base = logits_at(tuned.eval(), inputs, *real, use_cache=False)
         tuned.train(training)
-        # Every position of the prompts is kept, not only the last one; padding is no position.
-        real = inputs["attention_mask"].bool()
-        return retention(base[real], logits[real], self.forms).sum() / len(real)
+        return retention(base, logits, self.forms).sum() / len(inputs["attention_mask"])
 
 
 class PreferenceLoss:
@@ -235,7 +241,7 @@ class PreferenceLoss:
         """The terms of a batch of rows."""
         prompts, answers, shares, references = zip(*rows, strict=True)
         inputs = network_inputs(prompts, self.pad, self.device)
-        logits = at_last(network(**inputs, use_cache=False).logits, inputs)
+        logits = at_last(network, inputs, use_cache=False)
         first, second = logits.float().gather(1, torch.tensor(answers, device=self.device)).unbind(1)
         ratio = first - second  # the normalization of both probabilities is the same
         # DPO compares with the base model, so only what training adds to the preference counts.

@@ -38,6 +38,14 @@ class TrainingSettings(Settings):
         least=0,
     )
 
+    most_change: float = setting(
+        0.0,
+        "The most nats a token by which the first step may change ordinary text, else the rate is halved; training "
+        "ends where the loss of such text rises by twice as much. 0: neither.",
+        OPEN,
+        least=0,
+    )
+
     def schedule(self, **computed: Any) -> TrainingSchedule:
         """The settings that belong to the training loop; ``computed`` ones are those that a recipe computes."""
         from mitigation.training.train import TrainingSchedule

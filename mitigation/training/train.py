@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from cards.common import answer_key, files, progress
+from cards.common import answer_key, files, progress, terminal
 from mitigation.recipe import WITHOUT_EFFECT, Console, Job, MitigationError
 from scoring.adapters.attach import quiet
 from scoring.asking.answering import PACKAGE, package_version
@@ -30,6 +30,8 @@ from scoring.inference.batching import out_of_memory, padded
 TokenRows = Sequence[list[int]]
 #: Terms of a loss by name, each a mean over rows; ``loss`` is their weighted sum.
 LossTerms = dict[str, torch.Tensor]
+#: How often the rate is halved at most, until the first step changes ordinary text little.
+HALVINGS = 20
 #: Gradients are clipped to this norm, the usual default of trainers.
 MAX_GRADIENT_NORM = 1.0
 #: Optimizers by the name in settings.
@@ -44,8 +46,8 @@ class TrainingSchedule:
     zero. Every ``validate_every`` steps the held-out rows are measured. With a ``patience`` above 0,
     training ends after so many validations in a row without improvement, and the best weights are used. With
     ``at_once`` above 0, so many rows of a step are computed at the same time and their gradients added. ``optimizer``
-    is a name of :data:`OPTIMIZERS`. With a ``loss_limit`` above 0, training also ends where language ability is lost:
-    see :func:`fit`.
+    is a name of :data:`OPTIMIZERS`. With a ``loss_limit`` above 0, training also ends where language ability is lost,
+    and ``most_change`` limits what the first step does to ordinary text: see :func:`fit`.
     """
 
     steps: int
@@ -60,6 +62,7 @@ class TrainingSchedule:
     at_once: int = 0
     optimizer: str = "adamw"
     loss_limit: float = 0.0
+    most_change: float = 0.0
 
     def rate_at(self, step: int) -> float:
         """The learning rate of a step.
@@ -119,8 +122,12 @@ class TrainingState:
 
     def lost(self) -> float:
         """By how much ``language``, if it is measured, is above its value before training, in nats a token."""
+        return self.rise("language")
+
+    def rise(self, name: str) -> float:
+        """By how much a held-out term, if it is measured, is above its value before training."""
         first, last = self.curve.held[0], self.curve.held[-1]
-        return last.get("language", 0.0) - first.get("language", 0.0)
+        return last.get(name, 0.0) - first.get(name, 0.0)
 
 
 def checkpoint_path(job: Job[Any], name: str = "") -> Path:
@@ -196,6 +203,32 @@ def network_inputs(rows: Sequence[Sequence[int]], pad: int, device: torch.device
     return {"input_ids": ids, "attention_mask": (torch.arange(width, device=device) < lengths).long()}
 
 
+def logits_at(
+    network: Any, inputs: Mapping[str, torch.Tensor], rows: torch.Tensor, at: torch.Tensor, **options: Any
+) -> torch.Tensor:
+    """The logits [places, vocabulary] at some tokens, whose rows and positions are given [places].
+
+    The head computes these tokens alone: for a vocabulary of 262,144 all tokens of a batch need more memory than the
+    blocks. Where the class does not say which module is the head, all are computed.
+    """
+    wrapped = network.module if isinstance(network, torch.nn.parallel.DistributedDataParallel) else network
+    base = wrapped.get_base_model() if hasattr(wrapped, "get_base_model") else wrapped
+    head = base.get_output_embeddings() if hasattr(base, "get_output_embeddings") else None
+    if head is None:
+        logits: torch.Tensor = network(**inputs, **options).logits
+        return logits[rows.to(logits.device), at.to(logits.device)]
+
+    def read_only(_: Any, arguments: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        states = arguments[0]
+        return (states[rows.to(states.device), at.to(states.device)][None], *arguments[1:])
+
+    handle = head.register_forward_pre_hook(read_only)
+    try:
+        return torch.as_tensor(network(**inputs, **options).logits[0])
+    finally:
+        handle.remove()
+
+
 def accelerator_on(device: torch.device) -> accelerate.Accelerator:
     """An accelerator for networks on a device, also after one for another device in the same Python process."""
     on_processor = device.type == "cpu"
@@ -216,11 +249,16 @@ def fit(
     checkpoint: Path,
     console: Console,
     watch: Callable[[], Mapping[str, float]] = dict,
+    ordinary: Callable[[], Mapping[str, float]] | None = None,
 ) -> LossCurve:
     """Trains the parameters of a network that require gradients, and returns the losses.
 
     Where ``watch`` measures bias (``gap``) and the loss of language (``language``, nats a token), training ends when
     the latter has risen by more than ``schedule.loss_limit``, and the weights with the lowest gap before are used.
+
+    With ``ordinary`` and ``schedule.most_change``, the rate is halved until the first step at the full rate changes
+    ordinary text by at most so many nats a token (:func:`share_of_rate`). Training ends where the loss of that text has
+    risen by more than twice as much at a validation, with the weights of an earlier one.
 
     Parameters
     ----------
@@ -232,6 +270,9 @@ def fit(
         The file to resume from and to save to.
     watch:
         Called at each validation, also at the one before training; what it returns is added to the held-out losses.
+    ordinary:
+        Gives ``change`` and ``text``: the divergence from the network before training, and the loss, of ordinary text
+        in nats a token (:func:`mitigation.training.trainable.ordinary_text`).
 
     Raises
     ------
@@ -250,14 +291,26 @@ def fit(
     # A network in 4 bits must not be moved, so accelerate prepares only what several processes share.
     parallel = accelerator.prepare_model(network) if accelerator.num_processes > 1 else network
 
+    guarded = ordinary if schedule.most_change else None
+
+    def text_is_lost() -> bool:
+        return guarded is not None and state.rise("text") > 2 * schedule.most_change
+
     def over() -> bool:
-        return 0 < schedule.loss_limit < state.lost()
+        return 0 < schedule.loss_limit < state.lost() or text_is_lost()
 
     def validate() -> None:
         measured = {**mean_terms(network, loss, held, schedule.batch_size), **watch()}
+        if guarded:
+            measured["text"] = guarded()["text"]
         # Rounding may differ between processes. The first one decides for all: else one could end while others wait.
         measured = accelerate.utils.broadcast_object_list([measured])[0]
         state.curve.held.append({"step": state.step, **measured})
+        if guarded and not (schedule.patience or schedule.loss_limit):
+            # The latest weights with which ordinary text is not lost.
+            if not over():
+                state.best = {name: weight.detach().clone() for name, weight in trained.items()}
+            return
         wanted = (schedule.patience or schedule.loss_limit) and not over()
         if wanted and not state.validations_since_best():
             state.best = {name: weight.detach().clone() for name, weight in trained.items()}
@@ -267,6 +320,14 @@ def fit(
         shown.print(f"Training goes on after step {state.step} of {schedule.steps}.")
     with progress_bar("training", schedule.steps, shown, state.step) as update:
         if not state.curve.held:
+            if guarded:
+                numbers = schedule.rows_at(0, len(rows))[accelerator.process_index :: accelerator.num_processes]
+                first = [rows[number] for number in numbers]
+
+                def take() -> None:
+                    _step(accelerator, parallel, loss, first, optimizer, trained, replace(schedule, warmup=0), 0, shown)
+
+                share_of_rate(take, lambda: guarded()["change"], optimizer, trained, schedule.most_change, shown)
             validate()
         while state.step < schedule.steps and not over():
             if 0 < schedule.patience <= state.validations_since_best():
@@ -284,10 +345,52 @@ def fit(
                 save(checkpoint, trained, optimizer, state)
             update(completed=state.step, description=f"training, loss {state.curve.train[-1]['loss']:.4f}")
     accelerator.wait_for_everyone()
+    if text_is_lost() and shown:
+        terminal.show(
+            shown,
+            [
+                f"The loss of ordinary text rose by {state.rise('text'):.2f} nats a token, so training ended after "
+                f"step {state.step} with the weights of an earlier one; give a lower --learning-rate, or "
+                "--most-change 0."
+            ],
+        )
     with torch.no_grad():
         for name, best in state.best.items():
             trained[name].copy_(best)
     return state.curve
+
+
+def share_of_rate(
+    take: Callable[[], None],
+    change: Callable[[], float],
+    optimizer: torch.optim.Optimizer,
+    trained: Mapping[str, torch.nn.Parameter],
+    most: float,
+    console: Console | None,
+) -> None:
+    """Finds the share of the rate with which a first step changes ordinary text by at most ``most`` nats a token.
+
+    Adam's first step moves every weight by the rate, whatever its gradient, so in a wide network a rate that suits a
+    small one moves all outputs. The step is taken on trial, with the rate halved until its change is small. Then the
+    weights are as before, and the groups of the optimizer have the ``share``, which checkpoints keep.
+    """
+    before = {name: weight.detach().clone() for name, weight in trained.items()}
+    for halvings in range(HALVINGS):
+        share = 0.5**halvings
+        for group in optimizer.param_groups:
+            group["share"] = share
+        take()
+        changed = accelerate.utils.broadcast_object_list([change()])[0]
+        with torch.no_grad():
+            for name, weight in trained.items():
+                weight.copy_(before[name])
+        optimizer.state.clear()
+        if changed <= most:
+            break
+    if halvings and console:
+        terminal.show(
+            console, [f"The first step changed ordinary text too much; the rate is divided by {2**halvings}."]
+        )
 
 
 def compute_twice(network: Any) -> None:
@@ -319,7 +422,7 @@ def _step(
     Where the memory does not suffice for the gradients, they are computed once more with gradient checkpointing.
     """
     for group in optimizer.param_groups:
-        group["lr"] = schedule.rate_at(step)
+        group["lr"] = schedule.rate_at(step) * group.get("share", 1.0)
     try:
         means = _gradients(accelerator, network, loss, rows, schedule, step)
     except (RuntimeError, MemoryError) as error:

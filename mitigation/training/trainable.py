@@ -22,6 +22,7 @@ from cards.common.text import split_list
 from mitigation.adapters.write import save_peft, save_whole
 from mitigation.recipe import Adapter, Job, MitigationError, Model, TrainingData
 from mitigation.running import plots
+from mitigation.texts import corpora
 from mitigation.training import losses, train
 from scoring.adapters.attach import quiet, without_remarks, wrap
 from scoring.adapters.feed_forward import blocks
@@ -29,6 +30,8 @@ from scoring.types import Option, Request
 
 #: Neutral probes that are measured while a model is trained.
 WATCHED = 100
+#: Sentences whose change is measured while a model is trained, and the most tokens of each.
+ORDINARY, LONGEST = 8, 32
 #: Texts that are measured and not trained on, and the least that are trained on.
 HELD, LEAST = 0.05, 8
 #: Names of modules that compute the weights of attention.
@@ -264,6 +267,39 @@ def watcher(job: Job[Any]) -> Callable[[], dict[str, float]]:
     return measure
 
 
+def ordinary_text(model: Model, network: Any) -> Callable[[], dict[str, float]]:
+    """A function that measures what training did to :data:`ORDINARY` sentences of this project, which name no person.
+
+    ``change`` is KL(before || now) at all of their tokens, and ``text`` their loss now, both in nats a token. A masked
+    model reads the sentences without masks.
+    """
+    tokens = model.tokens
+    texts = corpora.WITHOUT_PEOPLE.read_text(encoding="utf-8").splitlines()[:ORDINARY]
+    before, after = (tokens.start, []) if model.kind == "causal" else (tokens.prefix, tokens.suffix)
+    longest = min(LONGEST, tokens.window or LONGEST) - len(before) - len(after)
+    rows = [[*before, *encoding.ids[:longest], *after] for encoding in tokens.encode(texts)]
+    inputs = train.network_inputs([row for row in rows if row], tokens.pad, model.device)
+    # A causal model predicts each token one position before it.
+    step = 1 if model.kind == "causal" else 0
+    read = inputs["attention_mask"][:, step:].nonzero().T
+    wanted = inputs["input_ids"][:, step:][read[0], read[1]]
+
+    @torch.no_grad()
+    def logarithms() -> torch.Tensor:
+        network.eval()
+        return train.logits_at(network, inputs, *read).float().log_softmax(-1)
+
+    start = logarithms()
+
+    def measure() -> dict[str, float]:
+        now = logarithms()
+        change = (start.exp() * (start - now)).sum(-1).mean()
+        text = -now.gather(1, wanted.to(now.device)[:, None]).mean()
+        return {"change": float(change), "text": float(text)}
+
+    return measure
+
+
 def tune(
     job: Job[Any],
     loss: Callable[[Any, Any], train.LossTerms],
@@ -305,7 +341,9 @@ def tune(
             watch: Callable[[], Mapping[str, float]] = dict  # which measures nothing
             if schedule.loss_limit:
                 watch = watcher(job)
-            curve = train.fit(tuned.network, loss, rows, held, schedule, train.checkpoint_path(job), job.console, watch)
+            ordinary = ordinary_text(job.model, tuned.network) if schedule.most_change and factor > 0 else None
+            path = train.checkpoint_path(job)
+            curve = train.fit(tuned.network, loss, rows, held, schedule, path, job.console, watch, ordinary)
             after: Mapping[str, float] = {}
             if measured:
                 after = train.mean_terms(tuned.network, loss, held, job.settings.batch_size)

@@ -205,7 +205,8 @@ SIDES = 4 * 2 * WIDTH + 3 * (WIDTH + INNER)
 def test_dpo_of_seven_billion_weights_is_as_counted_by_hand(gpu, seven_billion):
     lora = 16 * SIDES * BLOCKS
     tokens = 32 * 64
-    logits = 3 * 4 * tokens * VOCABULARY
+    # The head computes the last token of each row.
+    logits = 3 * 4 * 32 * VOCABULARY
     expected = 2 * 6_738_415_616  # float16, and below the inverse frequencies of the positions in float32
     parts = estimate_of("dpo", seven_billion).parts
     by_maps = 2 * tokens * SIDES * BLOCKS  # what the maps read and write, in float16

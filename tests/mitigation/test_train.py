@@ -4,6 +4,7 @@ import io
 import math
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,9 +15,10 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from mitigation.errors import MitigationError
 from mitigation.recipes import get
 from mitigation.running.steps import make_adapter
+from mitigation.training import train
 from mitigation.training.data import TrainingData
 from mitigation.training.train import TrainingSchedule, accelerator_on, checkpoint_path, computes_twice, fit
-from mitigation.training.trainable import checkpointed
+from mitigation.training.trainable import checkpointed, ordinary_text
 from tests.mitigation.made import bundled, data, quick, silent
 
 torch.set_num_threads(1)
@@ -264,3 +266,111 @@ def test_a_run_with_less_free_memory_goes_on_and_makes_nothing_twice(tmp_path):
     assert paths[0] == paths[1], "an interrupted training goes on from its checkpoint"
     made(gradient_checkpointing=True, learning_rate=1e-3)
     assert len({*paths}) == 2
+
+
+def network_of_width(width):
+    torch.manual_seed(0)
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 4}
+    sizes = {"num_hidden_layers": 1, "hidden_size": width, "intermediate_size": 2 * width, "vocab_size": 97}
+    return LlamaForCausalLM(LlamaConfig(**sizes, **heads, max_position_embeddings=64)).eval()
+
+
+def next_tokens(network, rows):
+    ids = torch.tensor(rows)
+    return {"loss": network(input_ids=ids, labels=ids).loss}
+
+
+def guarded_fit(network, folder, most, **changed):
+    """The losses of a training of all weights at a rate that ruins a network in its first step."""
+    model = SimpleNamespace(tokens=WordTokens(), kind="causal", device=torch.device("cpu"))
+    measure = ordinary_text(model, network)
+    plan = schedule(learning_rate=0.3, batch_size=2, steps=3, validate_every=1, most_change=most, **changed)
+    rows = [[n, n + 1, n + 2] for n in range(3, 13)]
+    curve = fit(network, next_tokens, rows, rows[:2], plan, folder / "x.pt", silent(), ordinary=measure)
+    return curve, measure()
+
+
+class WordTokens:
+    """A token for each word, by its length."""
+
+    start, prefix, suffix, pad, window = (), (), (), 0, 64
+
+    def encode(self, texts):
+        return [SimpleNamespace(ids=[3 + len(word) for word in text.split()]) for text in texts]
+
+
+@pytest.mark.parametrize("width", [64, 512])
+def test_the_first_step_of_every_training_changes_ordinary_text_little(width, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(train, "terminal", SimpleNamespace(show=lambda _, lines: seen.extend(lines)))
+    network = network_of_width(width)
+    start = {name: weight.detach().clone() for name, weight in network.named_parameters()}
+    (tmp_path / "free").mkdir()
+    _, after = guarded_fit(network_of_width(width), tmp_path / "free", 0.0)
+    assert after["change"] > 0.5, "without the check the first steps ruin the network"
+    curve, after = guarded_fit(network, tmp_path, 0.05)
+    assert len(curve.train) == 3
+    assert after["change"] < 0.5
+    assert any("the rate is divided by" in line for line in seen)
+    assert any(not torch.equal(start[name], weight) for name, weight in network.named_parameters())
+
+
+def test_a_halved_rate_is_kept_by_the_checkpoint(tmp_path):
+    whole, _ = guarded_fit(network_of_width(64), tmp_path, 0.05, checkpoint_every=1)
+    (tmp_path / "second").mkdir()
+    network = network_of_width(64)
+    model = SimpleNamespace(tokens=WordTokens(), kind="causal", device=torch.device("cpu"))
+    plan = schedule(learning_rate=0.3, batch_size=2, steps=3, validate_every=1, checkpoint_every=1, most_change=0.05)
+    rows = [[n, n + 1, n + 2] for n in range(3, 13)]
+    steps = []
+
+    def stop_after_one(network, rows):
+        if network.training and steps:
+            raise Killed
+        return next_tokens(network, rows)
+
+    path = tmp_path / "second" / "x.pt"
+    saved = train.save
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train, "save", lambda *arguments: (saved(*arguments), steps.append(1)))
+        with pytest.raises(Killed):
+            fit(network, stop_after_one, rows, rows[:2], plan, path, silent(), ordinary=ordinary_text(model, network))
+    network = network_of_width(64)
+    again = fit(network, next_tokens, rows, rows[:2], plan, path, silent(), ordinary=ordinary_text(model, network))
+    assert again.train == whole.train
+
+
+def test_training_ends_where_the_loss_of_ordinary_text_rises(tmp_path):
+    network = network_of_width(64)
+    start = {name: weight.detach().clone() for name, weight in network.named_parameters()}
+    texts = iter([1.0, 1.05, 1.2, 1.3])
+
+    def measure():
+        return {"change": 0.0, "text": next(texts)}
+
+    plan = schedule(learning_rate=0.01, batch_size=2, steps=9, validate_every=1, most_change=0.05)
+    rows = [[n, n + 1, n + 2] for n in range(3, 13)]
+    weights = []
+
+    def loss(network, rows):
+        if not network.training:
+            weights.append(network.lm_head.weight.detach().clone())
+        return next_tokens(network, rows)
+
+    # The trial of the first step reads the change alone, before the first validation.
+    first = [{"change": 0.0, "text": 1.0}]
+    curve = fit(
+        network,
+        loss,
+        rows,
+        rows[:2],
+        plan,
+        tmp_path / "x.pt",
+        silent(),
+        ordinary=lambda: first.pop() if first else measure(),
+    )
+    assert [terms["text"] for terms in curve.held] == [1.0, 1.05, 1.2]
+    assert len(curve.train) == 2
+    # The weights are those of the last validation at which nothing was lost: of step 1.
+    assert torch.equal(network.lm_head.weight, weights[1])
+    assert not torch.equal(network.lm_head.weight, start["lm_head.weight"])
