@@ -4,6 +4,7 @@ import threading
 from decimal import Decimal
 from email.utils import formatdate
 
+import httpx2
 import pytest
 from filelock import Timeout
 from rich.progress import Progress
@@ -375,6 +376,21 @@ def test_a_reply_beyond_the_limit_is_cut_off_and_nothing_of_it_is_kept(live, mon
         live.end()
     assert server.came.total() == 1
     assert not (tmp_path / "replies.jsonl").exists()
+
+
+def test_a_long_reply_is_read_in_few_blocks(live, monkeypatch):
+    read, sizes = httpx2.Response.aiter_bytes, []
+
+    def counted(answer, size=None):
+        sizes.append(size)
+        return read(answer, size)
+
+    monkeypatch.setattr(httpx2.Response, "aiter_bytes", counted)
+    with serving(lambda body, n: "x" * (1 << 20)) as server:
+        (answer,) = live(server)("ask", requests("a"))
+        live.end()
+    assert len(answer.text) == 1 << 20
+    assert min(sizes) >= 1 << 16
 
 
 def test_a_broken_body_is_told(live):

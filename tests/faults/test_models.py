@@ -5,6 +5,7 @@ import os
 import pickle
 import re
 import shutil
+import sys
 import tomllib
 
 import pytest
@@ -241,6 +242,7 @@ WRONG = {
     "many layers": ("config.json", {"n_layer": 10**6, "num_hidden_layers": 10**6}),
     "a long vector": ("config.json", {"n_embd": 10**12, "hidden_size": 10**12}),
     "many tokens": ("config.json", {"vocab_size": 10**12}),
+    "many labels": ("config.json", {"num_labels": 10**7}),
 }
 
 
@@ -272,6 +274,23 @@ def backtracking(model, pattern):
     split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
     content["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, content["pre_tokenizer"]]}
     (model / "tokenizer.json").write_text(json.dumps(content))
+
+
+def test_bitsandbytes_is_imported_without_the_package_that_asks_the_hub_for_kernels(tmp_path, monkeypatch):
+    """Stand-ins of both packages: the real one asks only on a processor with avx512_bf16."""
+    (tmp_path / "kernels.py").write_text("asked = []\ndef get_kernel(name):\n    asked.append(name)\n")
+    tries = "try:\n    import kernels\n    kernels.get_kernel('cpu')\nexcept ImportError:\n    kernels = None\n"
+    (tmp_path / "bitsandbytes.py").write_text(tries)
+    monkeypatch.syspath_prepend(tmp_path)
+    # Set before they are removed, so that what was imported is there again after the test.
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("bitsandbytes", "kernels")]:
+        monkeypatch.delitem(sys.modules, name)
+    checkpoint.import_bitsandbytes.cache_clear()
+    checkpoint.import_bitsandbytes()
+    assert sys.modules["bitsandbytes"].kernels is None
+    assert "kernels" not in sys.modules
+    for name in ("bitsandbytes", "kernels"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
 
 
 @pytest.mark.fault(86)

@@ -69,6 +69,12 @@ def test_each_line_of_text_is_a_record_however_it_is_compressed(tmp_path, ending
     assert given(shard) == ([("\r\n\n" + "\n\n".join(texts)).encode()], [])
 
 
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+def test_a_line_of_text_ends_at_cr_too_and_at_no_line_separator(tmp_path, end):
+    texts = ["She saw a ship.", "one \u2028 two \x85 three", "He did not."]
+    assert given(written(tmp_path / "a.txt", end.join(texts).encode())) == (in_bytes(texts), [])
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-16-be", "utf-32-be"])
 @pytest.mark.parametrize("ending", ["", ".gz"])
 def test_text_in_utf_16_and_utf_32_with_a_mark_gives_the_records_of_utf_8(monkeypatch, tmp_path, encoding, ending):

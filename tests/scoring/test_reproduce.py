@@ -675,6 +675,16 @@ def test_the_list_has_every_table_and_the_page_every_number(few):
     assert len(json.loads((few / "page" / "reproduce.json").read_text())) == 879
 
 
+def test_the_list_asks_no_network_without_offline_too(few, monkeypatch):
+    asked = []
+    monkeypatch.delenv("PROBES_MIRROR", raising=False)
+    monkeypatch.setattr("socket.getaddrinfo", lambda *where, **_: asked.append(where))
+    monkeypatch.setattr("socket.socket.connect", lambda _, where: asked.append(where))
+    done = run("--data", few / "data", "--runs", few / "none")
+    assert done.exit_code == 0, done.output
+    assert asked == []
+
+
 def test_what_cannot_be_asked_is_refused_in_one_sentence(few, tmp_path):
     for arguments, sentence in (
         (("fast/table-99",), "error: There is no table 'fast/table-99' (did you mean "),
