@@ -235,10 +235,7 @@ def main(
     """
     del include  # its callback has registered the recipes
     console, errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import HFValidationError
-
-    with hub.explained(errors, ScoringError, BuildError, text.CardError, HFValidationError):
+    with hub.explained(errors, ScoringError, BuildError, text.CardError):
         # Read first, so that a wrong path is refused before the card is made.
         citation = read.text(corpus_citation) if corpus_citation else ""
         files = publication(folder, check_repository(repo), licence, base, corpus_licence, citation)
@@ -253,6 +250,11 @@ def main(
                 )
             terminal.show(console, ["Nothing was sent (--dry-run)."])
             return
+    # Slow to import, so not before the folder is checked.
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HFValidationError
+
+    with hub.explained(errors, ScoringError, text.CardError, HFValidationError):
         if base:
             check_base(folder, base, HfApi())
         address = hub.add_files(HfApi(), repo, files, "Publish the adapter", kind="model", private=private)

@@ -9,21 +9,26 @@ Of each stratum h there are N_h texts, of which n_h are judged. The share of an 
 Σ N_h / N · p_h, where p_h is its share among the judged ones; of several judges each counts equally in a text.
 """
 
+from __future__ import annotations
+
 import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from builders.datasets.unstereo import from_published, mend
 from builders.text import words
 from cards.common.text import as_text, templates
 from scoring.inputs.prompt_file import frame_of_file
 from scoring.types import Floats, ScoringError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 TEXTS, PAGE, KEY = "texts.csv", "judge.html", "key.json"
 RESAMPLES = 10_000
@@ -141,6 +146,8 @@ def sample(
     >>> len(texts), key.sizes, sorted(key.strata)
     (2, {'x': 2, 'y': 1}, ['x', 'y'])
     """
+    import pandas as pd
+
     asked = QUESTIONS[question]
     for column in filter(None, (text, stratum, machine)):
         if column not in frame:
@@ -175,6 +182,8 @@ def sample(
 
 def files(texts: Sequence[str], key: Key) -> dict[str, bytes]:
     """The files for judges, a table and a page, and the key, which is not for them."""
+    import pandas as pd
+
     question = QUESTIONS[key.question]
     table = pd.DataFrame({"number": range(1, len(texts) + 1), "text": [as_text(t) for t in texts], "answer": ""})
     folder = Path(__file__).parent / "report" / "templates"

@@ -107,8 +107,6 @@ def main(
             )
         # Before hours of training, because the page would replace what is there.
         comparison.check_files(out)
-        from mitigation.methods.comparison_page import write  # with it comes matplotlib
-
         evaluation = Options(benchmarks=benchmarks, **values)
         options = LoadOptions(model, device=evaluation.device)
         # Methods that failed in an earlier call keep their reason, until they are made.
@@ -134,6 +132,8 @@ def main(
         if sweep:
             name = f"fast-{domains_of_methods[0]}"
             write_sweep(out, model, name, reasons.get(name, ""))
+        from mitigation.methods.comparison_page import write  # with it comes matplotlib
+
         tables = write(out, model, comparison.rows_of(out, reasons), measured)
         for table in tables:
             if recipe:

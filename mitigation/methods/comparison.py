@@ -4,6 +4,8 @@ Everything is read from the facts of the adapters' folders, so folders that othe
 changes and the figures that papers print are one table (:func:`changes_frame`), from which the page is made.
 """
 
+from __future__ import annotations
+
 import math
 import re
 import tomllib
@@ -11,9 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from cards.common import files, numbers, sentences, stored, verdict
 from mitigation.editing import PAIRS
@@ -23,6 +23,10 @@ from scoring import benchmarks
 from scoring.adapters.facts import FACTS, Adapter, Change, Numbers, read
 from scoring.reproduce.printed import printed_tables
 from scoring.statistics.intervals import student
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 DOMAINS = ("gender", "race", "religion")
 _DATA = tomllib.loads((Path(__file__).parents[1] / "data" / "columns.toml").read_text(encoding="utf-8"))
@@ -202,6 +206,8 @@ def changes_frame(model: str, methods: Sequence[Method]) -> pd.DataFrame:
     the method say together. Domains without a score of bias are left out. Without a ``model`` there are no printed
     figures.
     """
+    import pandas as pd
+
     rows: list[dict[str, Any]] = []
     kind = _kind_of_model(methods)
     for domain in DOMAINS:
@@ -539,6 +545,8 @@ class DomainTable:
 
 def tables_of(frame: pd.DataFrame, methods: Sequence[Method]) -> list[DomainTable]:
     """What is said of each domain in which any method has a score of bias."""
+    import pandas as pd
+
     # Single seeds are shown only of the methods that have several.
     several = set(frame[frame.seeds > 1].method)
     adapters: dict[str, Adapter] = {}

@@ -5,15 +5,16 @@ bias scores. Its texts are the neutral statements of the validation split, which
 texts of the user.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 import scoring
 from cards.common.files import locked
@@ -30,6 +31,10 @@ from scoring.options import Profile, Settings
 from scoring.report.headlines import HeadlineChange, headline_changes
 from scoring.statistics import stats
 from scoring.types import Estimate, Floats, Group, Metric, Option, Request, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 #: The scores of texts have this name where others have that of a benchmark.
 TEXT = "text"
@@ -255,6 +260,8 @@ def changes_table(changes: Sequence[Change], full_precision: Mapping[Key, Number
 
     With ``full_precision``, the estimates of the unquantized model have a column before the others.
     """
+    import pandas as pd
+
     columns = ["benchmark", "group", "metric", "before", "after", "difference", "low", "high", "n"]
     rows = []
     for change in changes:

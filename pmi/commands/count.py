@@ -81,6 +81,8 @@ def main(
     continues when the same command is given again. Exit status: 1 for an error, 75 when a job was submitted
     to Slurm, 130 for an interruption.
     """
+    # Before numba is imported, which takes half a second.
+    files = shards(corpus, form)
     from pmi.counting.local import GENDERED_WORDS, CountingJob, count_parts, rule_of
 
     errors = Console(stderr=True)
@@ -114,7 +116,7 @@ def main(
         shutil.rmtree(work_folder)
     show(errors, summary.totals.losses)
     show(Console(), [_summary_text(summary, out)])
-    if any(shard.format == "text" for shard in shards(corpus, form)):
+    if any(shard.format == "text" for shard in files):
         show(Console(), [_EACH_LINE])
 
 

@@ -1,12 +1,14 @@
 """The command ``probes reproduce``: printed numbers of the papers beside ours, and their figures drawn from ours."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -22,16 +24,15 @@ from cards.common.text import grouped
 from scoring import DATA
 from scoring.report.page import template
 from scoring.report.plots.draw import inline
-from scoring.reproduce.claims import Judged, claims, judge
-from scoring.reproduce.claims import as_json as claims_json
-from scoring.reproduce.claims import counts as verdicts_of
 from scoring.reproduce.counts import COUNTS, by_paper
-from scoring.reproduce.figures import chart, panels, title_of
 from scoring.reproduce.measured import STATES, Cell, Measured, State, cells
 from scoring.reproduce.plan import Step, cost, execute, parameters, steps
 from scoring.reproduce.printed import PrintedTable, printed_tables
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import ScoringError
+
+if TYPE_CHECKING:
+    from scoring.reproduce.claims import Judged
 
 #: The files of a figure by their endings, or what it needs.
 Drawing = Mapping[str, bytes] | str
@@ -43,6 +44,8 @@ REACHED: tuple[State, ...] = STATES[:3]
 
 def drawings(tables: Sequence[PrintedTable], measured: Measured, model: str) -> Iterator[tuple[str, Drawing]]:
     """The figures among tables, each with its identifier."""
+    from scoring.reproduce.figures import chart, panels, title_of  # with it come pandas and matplotlib
+
     for table in tables:
         try:
             if table.panels:
@@ -208,18 +211,20 @@ def main(
         if name == "claims":
             if model or out or dry_run:
                 raise ScoringError("Claims have no figures and need no model; leave out --model, --out and --dry-run.")
-            found = claims(paper)
+            from scoring.reproduce import claims  # with it comes pandas
+
+            found = claims.claims(paper)
             source = Measured(data, runs, offline, resamples, lambda sentence: show(errors, [sentence]))
             try:
                 source.build()
             except BuildError as error:
                 show(errors, [str(error)])
-            every_claim = [judge(claim, source) for claim in found]
+            every_claim = [claims.judge(claim, source) for claim in found]
             if as_json:
-                typer.echo(claims_json(every_claim), nl=False)
+                typer.echo(claims.as_json(every_claim), nl=False)
             else:
                 console.print(claims_table(every_claim))
-                show(console, [", ".join(f"{count} {verdict}" for verdict, count in verdicts_of(every_claim))])
+                show(console, [", ".join(f"{count} {verdict}" for verdict, count in claims.counts(every_claim))])
             return
         tables = printed_tables(target)
         # Without any of the three the list alone is asked for, and nothing is computed that is not stored already.

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cards.common.text import did_you_mean
 from scoring.types import Row, ScoringError
@@ -52,6 +52,13 @@ class PromptFile:
     path: str = ""
 
 
+class TextTable(NamedTuple):
+    """A table in text: heads and rows of as many cells. It needs no pandas, which takes a second to import."""
+
+    heads: list[str]
+    rows: list[list[str]]
+
+
 def read(source: Any) -> PromptFile:
     r"""The prompts of a file, or of a list of texts, a pandas DataFrame or a Dataset.
 
@@ -80,21 +87,21 @@ def read(source: Any) -> PromptFile:
     if isinstance(source, (str, Path)):
         where = path = str(source)
         name = Path(source).stem
-        frame = frame_of_file(Path(source))
+        cells = _columns(_table_of_file(Path(source)))
     else:
         where, name, path = "The table of prompts", UNNAMED, ""
-        frame = _frame_of_object(source)
-    heads = _heads(frame, where)
-    frame.columns = heads
-    if frame.empty:
+        cells = _columns(_frame_of_object(source))
+    heads = _heads([head for head, _ in cells], where)
+    table = dict(zip(heads, (column for _, column in cells), strict=True))
+    if not any(table.values()):
         raise ScoringError(f"{where} has no rows; give a prompt or a pair in each.")
     if PROMPT in heads:
         columns = [head for head in (PROMPT, GROUP) if head in heads]
-        texts = [_texts(frame, column, where) for column in columns]
+        texts = [_texts(table[column], column, where) for column in columns]
         rows = _single(*texts)
     else:
         columns = _two_groups(heads, where)
-        texts = [_texts(frame, column, where) for column in columns]
+        texts = [_texts(table[column], column, where) for column in columns]
         rows = _pairs(columns, texts)
     ignored = [head for head in heads if head not in columns]
     return PromptFile(name, tuple(rows), _understood(rows, columns, ignored), path)
@@ -102,22 +109,40 @@ def read(source: Any) -> PromptFile:
 
 def frame_of_file(path: Path) -> pd.DataFrame:
     """The table of a file, whose format its first bytes say."""
-    import pandas as pd  # slow to import
+    import pandas as pd
 
+    table = _table_of_file(path)
+    if isinstance(table, TextTable):
+        return pd.DataFrame(table.rows, columns=pd.Index(table.heads, dtype=object), dtype=object)
+    return table
+
+
+def _columns(table: TextTable | pd.DataFrame) -> list[tuple[Any, list[Any]]]:
+    """The head of each column with its cells."""
+    if isinstance(table, TextTable):
+        return [(head, [row[place] for row in table.rows]) for place, head in enumerate(table.heads)]
+    return [(head, table.iloc[:, place].tolist()) for place, head in enumerate(table.columns)]
+
+
+def _table_of_file(path: Path) -> TextTable | pd.DataFrame:
     if not path.is_file():
         raise ScoringError(f"There is no file {path}; give a file of prompts (CSV, Excel, JSON or Parquet).")
     content = path.read_bytes()
     try:
         # The first bytes of every Parquet file, and of every new Excel file.
         if content.startswith(b"PAR1"):
+            import pandas as pd
+
             return pd.read_parquet(path)
         if content.startswith(b"PK"):
+            import pandas as pd
+
             # Texts stay as they are, also where they read NA or 1.
             return pd.read_excel(path, dtype=object, keep_default_na=False)
         text = _decode(content)
         if text.lstrip().startswith(("{", "[")):
             return _frame_of_object(_json(text))
-        return _frame_of_text(text, path)
+        return _table_of_text(text, path)
     except ScoringError:
         raise
     # Each reader has errors of its own.
@@ -149,10 +174,8 @@ def _json(text: str) -> Any:
     return content
 
 
-def _frame_of_text(text: str, path: Path) -> pd.DataFrame:
+def _table_of_text(text: str, path: Path) -> TextTable:
     """A table with a separator; a row with more or fewer cells than the header is refused."""
-    import pandas as pd
-
     if not text.strip():
         raise ScoringError(f"{path} is empty; {_FORMS}.")
     # The header has the separator, and prompts may have other ones in them.
@@ -173,7 +196,7 @@ def _frame_of_text(text: str, path: Path) -> pd.DataFrame:
             )
     if len(header) == 1:
         cells = [[separator.join(row)] for row in cells]
-    return pd.DataFrame(cells, columns=pd.Index(header, dtype=object), dtype=object)
+    return TextTable(header, cells)
 
 
 def _frame_of_object(source: Any) -> pd.DataFrame:
@@ -198,7 +221,7 @@ def _frame_of_object(source: Any) -> pd.DataFrame:
     raise ScoringError(f"Prompts are given as a {type(source).__name__} that is no list of texts or rows; {_FORMS}.")
 
 
-def _heads(frame: pd.DataFrame, where: str) -> list[str]:
+def _heads(columns: Sequence[Any], where: str) -> list[str]:
     """The heads of the columns, in small letters where they are those of single prompts.
 
     Raises
@@ -207,7 +230,7 @@ def _heads(frame: pd.DataFrame, where: str) -> list[str]:
         For a head that is missing, there twice, or near one that is known.
     """
     heads = []
-    for column in frame.columns:
+    for column in columns:
         head = str(column).strip()
         if head.lower() in (PROMPT, GROUP):
             head = head.lower()
@@ -238,8 +261,8 @@ def _two_groups(heads: Sequence[str], where: str) -> list[str]:
     return list(heads)
 
 
-def _texts(frame: pd.DataFrame, column: str, where: str) -> list[str]:
-    """A column to the last character.
+def _texts(cells: Sequence[Any], column: str, where: str) -> list[str]:
+    """The cells of a column to the last character.
 
     Raises
     ------
@@ -247,7 +270,7 @@ def _texts(frame: pd.DataFrame, column: str, where: str) -> list[str]:
         For a cell that is empty or no text, with its row.
     """
     texts = []
-    for number, cell in enumerate(frame[column].tolist(), start=1):
+    for number, cell in enumerate(cells, start=1):
         if cell is None or cell != cell or (isinstance(cell, str) and not cell.strip()):
             raise ScoringError(f"{where} has no {column} in row {number}; give one in every row.")
         if not isinstance(cell, str):

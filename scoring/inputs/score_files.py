@@ -6,15 +6,17 @@ import csv
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from scoring.types import Floats, ScoringError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class ScoreFile:
@@ -33,19 +35,13 @@ class ScoreFile:
             with_columns = f" with the columns {needed}" if needed else ""
             raise ScoringError(f"There is no file {path}; give a Parquet or CSV file{with_columns}.")
         try:
-            self._frame = _frame(path)
+            self._frame = _frame(path, columns)
         except (pa.ArrowException, csv.Error, ValueError) as error:
             problem = " ".join(str(error).split())
             raise ScoringError(
                 f"{path} cannot be read ({problem}); give Parquet, or CSV in UTF-8 with a header."
             ) from None
-        lacking = ", ".join(name for name in columns if name not in self._frame)
-        if lacking:
-            # The names in the file too, because a column is most often lacking under another name.
-            present = ", ".join(str(name) for name in self._frame.columns)
-            if not present:
-                raise ScoringError(f"{path} has no columns; it needs {needed}.")
-            raise ScoringError(f"{path} has the columns {present} but not {lacking}; it needs {needed}.")
+        _check_columns(path, self.columns, columns)
         if self._frame.empty:
             raise ScoringError(f"{path} has no rows; give one for each scored example.")
 
@@ -74,6 +70,8 @@ class ScoreFile:
 
     def numbers(self, name: str, *, may_lack: bool = False) -> Floats:
         """A column as finite numbers, NaN where it is empty and may be."""
+        import pandas as pd
+
         text = self.cells(name)
         # The words that spreadsheets, R and Python write for a missing number.
         empty = text.str.lower().isin(["", "nan", "none", "null", "na"]).to_numpy(dtype=bool)
@@ -86,6 +84,8 @@ class ScoreFile:
 
     def check_unique(self, ids: NDArray[Any], name: str) -> None:
         """Refuses an identifier that is there twice."""
+        import pandas as pd
+
         twice = pd.Series(ids).duplicated().to_numpy()
         self.refuse(twice, "has the {name} {value!r} twice ({rows}); give each one row.", name, ids)
 
@@ -111,7 +111,19 @@ class ScoreFile:
         raise ScoringError(f"{self.path} {problem.format(name=name, rows=text, value=cells[places[0]])}")
 
 
-def _frame(path: Path) -> pd.DataFrame:
+def _check_columns(path: Path, present: Sequence[str], columns: Sequence[str]) -> None:
+    """Refuses a file that lacks a column."""
+    needed = ", ".join(columns)
+    lacking = ", ".join(name for name in columns if name not in present)
+    if not lacking:
+        return
+    if not present:
+        raise ScoringError(f"{path} has no columns; it needs {needed}.")
+    # The names in the file too, because a column is most often lacking under another name.
+    raise ScoringError(f"{path} has the columns {', '.join(present)} but not {lacking}; it needs {needed}.")
+
+
+def _frame(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     """The rows of a file, whose format its first bytes say."""
     with path.open("rb") as file:
         start = file.read(4)
@@ -121,11 +133,13 @@ def _frame(path: Path) -> pd.DataFrame:
         return frame
     if start.startswith(b"{"):
         return _json(path)
-    return _csv(path)
+    return _csv(path, columns)
 
 
 def _json(path: Path) -> pd.DataFrame:
     """Predictions as StereoSet's code and bias-bench write them: a list of rows for each task."""
+    import pandas as pd
+
     try:
         tasks = json.loads(path.read_text(encoding="utf-8"))
     except RecursionError:
@@ -145,15 +159,19 @@ def _json(path: Path) -> pd.DataFrame:
     return pd.DataFrame(cells)
 
 
-def _csv(path: Path) -> pd.DataFrame:
+def _csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     """A CSV file as texts; pandas itself would shift the cells of a row that has too many."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = [row for row in csv.reader(file, strict=True) if row]
     if not lines:
-        return pd.DataFrame()
+        lines = [[]]
     # Empty lines are left out, as spreadsheets write them at the end of a file.
     header, rows = lines[0], lines[1:]
     for number, row in enumerate(rows, start=1):
         if len(row) != len(header):
             raise csv.Error(f"row {number} has {len(row)} cells, the header {len(header)}")
+    # Before pandas is imported, which takes a second.
+    _check_columns(path, header, columns)
+    import pandas as pd
+
     return pd.DataFrame(rows, columns=header, dtype=object)

@@ -4,6 +4,8 @@ Numbers come from built data sets (counts), from the recorded replies and drawn 
 responses (:mod:`scoring.reproduce.published`), and from the folders of runs that :mod:`scoring.reproduce.plan` makes.
 """
 
+from __future__ import annotations
+
 import json
 import math
 import re
@@ -11,10 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import pandas as pd
 import pyarrow.parquet as pq
 
 import builders
@@ -36,6 +37,10 @@ from scoring.reproduce.printed import PrintedCell, PrintedTable, printed_tables
 from scoring.responses import unstereo
 from scoring.statistics.stats import RESAMPLES
 from scoring.types import ScoringError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 #: The data sets whose rows are counted, and those that published responses belong to.
 
@@ -266,6 +271,8 @@ class Measured:
 
     def _gendered_pmi(self) -> pd.DataFrame:
         """The PMI of each word with each gendered word: ``word`` and ``pmi__GENDERED``."""
+        import pandas as pd
+
         try:
             (path,) = self.fetcher.get(published.gendered_pmi()).paths
         except BuildError as error:
@@ -369,6 +376,8 @@ class Measured:
 
     def _frame(self, group: str) -> pd.DataFrame:
         """The rows of DATA SET/CONFIG/SPLIT, or of all splits, without those that were judged unnatural."""
+        import pandas as pd
+
         dataset, config, split = [*group.split("/"), "*"][:3]
         files = sorted((self.data / dataset / "data" / config).glob(f"{split}.parquet"))
         if not files:
@@ -488,6 +497,8 @@ class Measured:
 
         ``pool, thousands`` is the size of the pool that the words were drawn from, recovered from their ranks.
         """
+        import pandas as pd
+
         from pmi.vocabulary import PUBLISHED_FLOOR, SEEDS, anchors, neutral_words, sample_words
 
         published_words = []

@@ -3,13 +3,14 @@
 The estimates of a run and its examples are kept by what they are computed from, so they are computed once.
 """
 
+from __future__ import annotations
+
 import hashlib
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -22,6 +23,10 @@ from scoring import benchmarks
 from scoring import published as runs
 from scoring.reproduce.printed import paper, rows_of
 from scoring.types import ScoringError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 SCORES = Stored("a file of estimates from published responses", "delete it, and they are computed again")
 _UNSTEREO = "https://raw.githubusercontent.com/ucinlp/unstereo-eval/2aaff91621516d3e03d65db0c0ccedf0b856f623"

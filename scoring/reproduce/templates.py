@@ -5,11 +5,16 @@
 2.0
 """
 
+from __future__ import annotations
+
 import re
 import string
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 _SLOT = re.compile(r"\{\w+\}")
 #: It stands for a pronoun; sentences are in lower case.
@@ -33,6 +38,7 @@ def statistics(frame: pd.DataFrame, delta: pd.Series) -> Mapping[str, float]:
     counts the tokens of NLTK without the pronouns, so punctuation counts. The authors split a text into its sentences
     first, for which NLTK needs a file of its own; here it is one text. Only the largest lengths differ by it.
     """
+    import pandas as pd
     from nltk.tokenize import NLTKWordTokenizer
 
     tokenize = NLTKWordTokenizer().tokenize

@@ -6,19 +6,24 @@ belong to the rows of the built data set by their place, which their words confi
 in the files and in no score.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from builders.dataset import Fetched
 from scoring.benchmarks import unstereo
 from scoring.inputs.tables import Loaded
 from scoring.responses import BrokenFileError, PublishedResponses, PublishedSource, built
 from scoring.types import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 #: The configs and splits of the built data set whose rows are those of the six files of a model, in order.
 PLACES = (
@@ -68,6 +73,8 @@ def score_rows(paths: Sequence[Path], rows: Sequence[pd.DataFrame]) -> Iterator[
     BrokenFileError
         When a file has other rows than the built data set, or lacks a column or a number.
     """
+    import pandas as pd
+
     for path, released in zip(paths, rows, strict=True):
         try:
             scores = pd.read_csv(path, usecols=["word", "F_logprob", "M_logprob"], keep_default_na=False)
@@ -84,6 +91,8 @@ def score_rows(paths: Sequence[Path], rows: Sequence[pd.DataFrame]) -> Iterator[
 
 def table_of(paths: Sequence[Path], loaded: Sequence[Loaded]) -> Table:
     """The scores of a model in the columns of the benchmark, without rows that were judged unnatural."""
+    import pandas as pd
+
     frames = [split.whole.select(_OF_ROW).to_pandas() for split in loaded]
     scored = pd.concat(score_rows(paths, frames), ignore_index=True)
     # An empty cell, as for WinoBias and Winogender, is not judged.

@@ -174,6 +174,7 @@ def of_lines(tmp_path_factory):
 def test_a_wrong_command_line_ends_in_one_sentence_without_torch(line, status, start, of_lines):
     found = of_lines[line]
     assert not found["wanted"], found
+    assert not found["slow"] or line.startswith(wrong.READS), found
     assert not found["raised"], found
     assert found["status"] == status, found["output"]
     sentences = [text for text in found["output"].splitlines() if text.lower().startswith("error: ")]

@@ -1,15 +1,21 @@
 """A corpus and a model: the lean of the model by the lean of the corpus."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
 
 from cards.common.draw import DOTTED, PALETTE, canvas, image, styled, titled
 from cards.common.sentences import say
 from scoring.inputs.corpus_counts import Leans
 from scoring.report.plots import draw
 from scoring.types import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 #: More examples than this are summarised in parts of equal size.
 _MOST, _PARTS = 100, 10

@@ -1,21 +1,26 @@
 """How a plot becomes inline SVG, and the pieces that plots share."""
 
+from __future__ import annotations
+
 import math
 import re
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import numpy as np
-from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from cards.common.draw import PALETTE, canvas, image, styled
 from scoring.inputs.columns import length
 from scoring.types import Floats, Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 # matplotlib needs real colours. Each ink is one that no drawing has otherwise, so that it can be found in the SVG.
 #: The colours that matplotlib draws with, and the variables of the page that replace them.

@@ -1,9 +1,11 @@
 """UnStereoEval: how often a sentence is as likely with *she* as with *he*, and which one is preferred."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from cards.common.draw import DOTTED
@@ -11,6 +13,10 @@ from cards.common.sentences import say
 from scoring.inputs.columns import length
 from scoring.report.plots import draw
 from scoring.types import Floats, Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 #: Thresholds of |MaxPMIDiff| that curves are drawn for; the published ones and none.
 THRESHOLDS: tuple[float | None, ...] = (None, 1.0, 0.8, 0.65)

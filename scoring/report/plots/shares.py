@@ -1,15 +1,20 @@
 """Bars of shares: continuations that disclose a gender by topic, and what a model expects of a job."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from cards.common.sentences import say
 from scoring.report.plots import draw
 from scoring.statistics import intervals
 from scoring.types import Floats, Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 def topics(table: Table) -> draw.Figure:

@@ -1,16 +1,22 @@
 """StereoSet, CrowS-Pairs and biased knowledge: how often, and how strongly, the stereotype is preferred."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
 
 from cards.common.draw import DOTTED, interval
 from cards.common.sentences import say
 from cards.common.text import grouped
 from scoring.report.plots import draw
 from scoring.types import Estimate, Floats, Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 #: The colours and marks of the metrics of a plot, in their order.
 _MARKS = (
