@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, overload
 
@@ -332,6 +333,12 @@ def refuse_wrong(options: Options, settings: Any, out: Path) -> None:
             raise MitigationError(f"{place} is a file, and an adapter has its own folder; give another --out.")
     if options.device not in (None, "auto") and not fetching.is_device(str(options.device)):
         raise MitigationError(fetching.NO_DEVICE.format(options.device))
+    tracker = getattr(settings, "report_to", "none")
+    if tracker != "none" and not find_spec(tracker):
+        raise MitigationError(
+            f"--report-to {tracker} needs the package {tracker}, which is not installed; install it with pip install "
+            f"{tracker}."
+        )
     text = options.text
     if text and text != Path(WIKITEXT) and not text.is_file():
         raise MitigationError(f"{text} cannot be read as text (there is no such file); {TEXT_FORMAT}.")

@@ -195,8 +195,8 @@ def _bytes_of(setting_name: str, path: str) -> bytes:
         raise MitigationError(f"{path} cannot be read ({error.strerror}); give --{setting_name} a text file.") from None
 
 
-#: Settings that change the memory of a training and not its result: the free memory may decide about them each time.
-WITHOUT_EFFECT = ("gradient_checkpointing",)
+#: Settings that change the memory or the log of a training and not its result; the free memory may decide about them.
+WITHOUT_EFFECT = ("gradient_checkpointing", "report_to")
 
 
 @dataclass(frozen=True, slots=True)

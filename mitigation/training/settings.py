@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 CODE = "code of Meade et al. 2022"
 OPEN = "this project"
+#: Where losses can be logged; each name is also that of the package.
+TRACKERS = ("none", "tensorboard", "wandb", "mlflow")
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,9 @@ class TrainingSettings(Settings):
     checkpoint_every: int = setting(50, "Steps between checkpoints.", OPEN, above=0)
     gradient_checkpointing: bool = setting(False, "Compute activations twice, to need less memory.", OPEN)
     validate_every: int = setting(50, "Steps between measurements of held-out rows.", OPEN, above=0)
+    report_to: str = setting(
+        "none", "Log the losses also to tensorboard, wandb or mlflow, through accelerate.", OPEN, choices=TRACKERS
+    )
     patience: int = setting(0, "Measurements without improvement that end training; 0 never does.", OPEN, least=0)
     loss_limit: float = setting(
         0.0,

@@ -34,6 +34,8 @@ LossTerms = dict[str, torch.Tensor]
 HALVINGS = 20
 #: Gradients are clipped to this norm, the usual default of trainers.
 MAX_GRADIENT_NORM = 1.0
+#: The folder of the logs of TensorBoard, in the current one; the others have a place of their own.
+LOGS = "logs"
 #: Optimizers by the name in settings.
 OPTIMIZERS: Mapping[str, Any] = {"adamw": torch.optim.AdamW, "rmsprop": torch.optim.RMSprop}
 
@@ -229,15 +231,20 @@ def logits_at(
         handle.remove()
 
 
-def accelerator_on(device: torch.device) -> accelerate.Accelerator:
-    """An accelerator for networks on a device, also after one for another device in the same Python process."""
+def accelerator_on(device: torch.device, report_to: str = "none") -> accelerate.Accelerator:
+    """An accelerator for networks on a device, also after one for another device in the same Python process.
+
+    ``report_to`` is one of :data:`mitigation.training.settings.TRACKERS`, to which its method ``log`` sends values.
+    """
     on_processor = device.type == "cpu"
     state = accelerate.state.PartialState(cpu=on_processor)
     # Accelerate keeps the device of the first training for the whole process, and refuses another.
     if state.num_processes == 1 and (state.device.type == "cpu") != on_processor:
         accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
     # It also sets mixed precision for the whole process; the next training may use another.
-    return accelerate.Accelerator(mixed_precision="no", cpu=on_processor)
+    if report_to == "none":
+        return accelerate.Accelerator(mixed_precision="no", cpu=on_processor)
+    return accelerate.Accelerator(mixed_precision="no", cpu=on_processor, log_with=report_to, project_dir=LOGS)
 
 
 def fit(
@@ -250,6 +257,7 @@ def fit(
     console: Console,
     watch: Callable[[], Mapping[str, float]] = dict,
     ordinary: Callable[[], Mapping[str, float]] | None = None,
+    report_to: str = "none",
 ) -> LossCurve:
     """Trains the parameters of a network that require gradients, and returns the losses.
 
@@ -273,13 +281,16 @@ def fit(
     ordinary:
         Gives ``change`` and ``text``: the divergence from the network before training, and the loss, of ordinary text
         in nats a token (:func:`mitigation.training.trainable.ordinary_text`).
+    report_to:
+        Where each loss is also logged (:func:`accelerator_on`): ``train/loss`` at each step, ``held/loss`` at each
+        validation. The name of the log is that of the checkpoint, so a training that goes on has the same.
 
     Raises
     ------
     MitigationError
         If a loss or a gradient is NaN or infinite, with the step and the terms; the last checkpoint stays.
     """
-    accelerator = accelerator_on(network.device)
+    accelerator = accelerator_on(network.device, report_to)
     if schedule.batch_size % accelerator.num_processes:
         raise MitigationError(
             f"A batch of {schedule.batch_size} rows cannot be shared by {accelerator.num_processes} processes; give a "
@@ -290,6 +301,8 @@ def fit(
     state = restore(checkpoint, trained, optimizer)
     # A network in 4 bits must not be moved, so accelerate prepares only what several processes share.
     parallel = accelerator.prepare_model(network) if accelerator.num_processes > 1 else network
+    if report_to != "none":
+        accelerator.init_trackers(checkpoint.stem, asdict(schedule))
 
     guarded = ordinary if schedule.most_change else None
 
@@ -306,6 +319,7 @@ def fit(
         # Rounding may differ between processes. The first one decides for all: else one could end while others wait.
         measured = accelerate.utils.broadcast_object_list([measured])[0]
         state.curve.held.append({"step": state.step, **measured})
+        accelerator.log({f"held/{name}": value for name, value in measured.items()}, step=state.step)
         if guarded and not (schedule.patience or schedule.loss_limit):
             # The latest weights with which ordinary text is not lost.
             if not over():
@@ -338,6 +352,7 @@ def fit(
             batch = [rows[number] for number in numbers]
             terms = _step(accelerator, parallel, loss, batch, optimizer, trained, schedule, step, shown)
             state.curve.train.append(terms)
+            accelerator.log({f"train/{name}": value for name, value in terms.items()}, step=state.step)
             last = state.step == schedule.steps
             if last or state.step % schedule.validate_every == 0:
                 validate()
@@ -345,6 +360,7 @@ def fit(
                 save(checkpoint, trained, optimizer, state)
             update(completed=state.step, description=f"training, loss {state.curve.train[-1]['loss']:.4f}")
     accelerator.wait_for_everyone()
+    accelerator.end_training()
     if text_is_lost() and shown:
         terminal.show(
             shown,

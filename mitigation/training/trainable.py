@@ -343,7 +343,18 @@ def tune(
                 watch = watcher(job)
             ordinary = ordinary_text(job.model, tuned.network) if schedule.most_change and factor > 0 else None
             path = train.checkpoint_path(job)
-            curve = train.fit(tuned.network, loss, rows, held, schedule, path, job.console, watch, ordinary)
+            curve = train.fit(
+                tuned.network,
+                loss,
+                rows,
+                held,
+                schedule,
+                path,
+                job.console,
+                watch,
+                ordinary,
+                job.settings.report_to,
+            )
             after: Mapping[str, float] = {}
             if measured:
                 after = train.mean_terms(tuned.network, loss, held, job.settings.batch_size)

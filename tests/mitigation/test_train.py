@@ -5,14 +5,20 @@ import math
 import shutil
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 import torch
+from accelerate import tracking
 from accelerate.state import AcceleratorState, PartialState
+from accelerate.tracking import GeneralTracker
+from accelerate.utils import LoggerType
 from rich.console import Console
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from mitigation import api, mitigate
 from mitigation.errors import MitigationError
+from mitigation.recipe import WITHOUT_EFFECT
 from mitigation.recipes import get
 from mitigation.running.steps import make_adapter
 from mitigation.training import train
@@ -64,6 +70,55 @@ def trained(path, plan, loss=squared, printed=None):
     network = Line()
     curve = fit(network, loss, ROWS, ROWS[:3], plan, path, Console(file=printed or io.StringIO()))
     return curve, [weight.detach().clone() for weight in network.parameters()]
+
+
+class Tracker(GeneralTracker):
+    """A tracker that keeps in memory what it gets."""
+
+    name = "tensorboard"
+    requires_logging_directory = True
+    tracker = None
+    runs: ClassVar[list] = []
+
+    def __init__(self, run_name, logging_dir, **_):
+        super().__init__()
+        self.logged = []
+        self.runs.append((run_name, logging_dir, self.logged))
+
+    def store_init_configuration(self, values):
+        self.logged.append(values)
+
+    def log(self, values, step=None, **_):
+        self.logged.append((step, values))
+
+
+def test_losses_are_logged_and_stay_the_same(tmp_path, monkeypatch):
+    monkeypatch.setitem(tracking.LOGGER_TYPE_TO_CLASS, "tensorboard", Tracker)
+    monkeypatch.setattr(tracking, "_available_trackers", [LoggerType.TENSORBOARD])
+    monkeypatch.setattr(Tracker, "runs", [])
+    monkeypatch.chdir(tmp_path)
+    plain, _ = trained(tmp_path / "plain.pt", schedule())
+    console = Console(file=io.StringIO())
+    network = Line()
+    curve = fit(network, squared, ROWS, ROWS[:3], schedule(), tmp_path / "x.pt", console, report_to="tensorboard")
+    assert curve == plain
+    ((name, _, logged),) = Tracker.runs
+    assert name == "x"
+    assert logged[0]["learning_rate"] == 0.05
+    steps = [(step, values["train/loss"]) for step, values in logged[1:] if "train/loss" in values]
+    assert steps == [(number + 1, terms["loss"]) for number, terms in enumerate(curve.train)]
+    held = [(step, values["held/loss"]) for step, values in logged[1:] if "held/loss" in values]
+    assert held == [(terms["step"], terms["loss"]) for terms in curve.held]
+
+
+def test_the_log_does_not_decide_about_the_checkpoint():
+    assert "report_to" in WITHOUT_EFFECT
+
+
+def test_a_tracker_that_is_not_installed_is_refused_before_a_model_is_loaded(monkeypatch, tmp_path):
+    monkeypatch.setattr(api, "find_spec", lambda name: None)
+    with pytest.raises(MitigationError, match="needs the package mlflow, which is not installed; install it with pip"):
+        mitigate("cda", "tiny-causal", out=tmp_path / "x", report_to="mlflow")
 
 
 class Killed(BaseException):

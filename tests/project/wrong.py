@@ -279,6 +279,8 @@ mitigate fine_tuning nowhere/nothing/x --out x -> 1 There is no folder 'nowhere/
 mitigate fine_tuning tiny-causal -o x -> 2 No such option: -o
 mitigate fine_tuning tiny-causal --epochs 3 --out x -> 2 No such option: --epochs
 mitigate fine_tuning tiny-causal --steps -5 --out x -> 1 The setting steps is -5; give a value of at least 0.
+mitigate cda tiny-causal --report-to comet --out x -> 1 The setting report_to is 'comet'; give none, tensorboard
+mitigate prompts tiny-causal --report-to wandb --out x -> 2 No such option: --report-to
 mitigate fine_tuning tiny-causal --lr 0 --out x -> 2 No such option: --lr
 mitigate fine_tuning tiny-causal --out notes.txt -> 1 notes.txt is a file, and an adapter has its own folder; give a
 mitigate fine_tuning tiny-causal --device gpu --out x -> 1 No device is called 'gpu'; give cpu, cuda, cuda:1 …, or a
@@ -344,6 +346,9 @@ FILES = {
 }
 #: What is not imported for a wrong line: each takes seconds.
 HEAVY = ("torch", "transformers")
+#: What is imported for no wrong line but those that begin as :data:`READS`, whose rows come from a file.
+SLOW = ("pandas", "matplotlib", "numba")
+READS = ("pmi score notes.txt", "score ./mymodel ./other --prompts")
 
 
 class Refused:
@@ -391,7 +396,8 @@ def results() -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         make_files(Path(folder))
-        for line, _, _ in table():
+        # A module that one line has imported is there for the next ones.
+        for line, _, _ in sorted(table(), key=lambda row: row[0].startswith(READS)):
             refused.wanted = ""
             done = CliRunner().invoke(probes.app, shlex.split(line))
             found.append(
@@ -401,6 +407,7 @@ def results() -> list[dict[str, Any]]:
                     "output": done.output,
                     "raised": "" if isinstance(done.exception, SystemExit) else repr(done.exception),
                     "wanted": refused.wanted,
+                    "slow": [name for name in SLOW if name in sys.modules],
                 }
             )
         os.chdir("/")
