@@ -57,12 +57,16 @@ class Declarations:
         The comparison of the run in a folder with its base in another, as ``compare.json`` has it.
     datasets:
         The names of the data sets that a leaderboard of the Hub can have scores of.
+    place:
+        Where a score of a run lies among the published scores of real models, in a sentence; empty where none can be
+        compared.
     """
 
     checked_run: Callable[[results.Report, Path], results.Upload]
     metric: Callable[[str, str], Published | None]
     changes: Callable[[Path, Path], Mapping[str, Any]]
     datasets: Callable[[], tuple[str, ...]]
+    place: Callable[[results.Report, results.Estimate], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +77,8 @@ class Entry(Cell):
     ``name`` what the metric is called, ``group`` the group of examples,
     ``benchmark`` and ``title`` what a column of it is called, ``headline`` that it is the headline of its
     benchmark, ``revision`` what was loaded, ``parameters`` how many the model has, ``ability`` what its language
-    ability is, and ``restriction`` that it is at chance at language and has no rank.
+    ability is, ``restriction`` that it is at chance at language and has no rank, and ``place`` where it lies among real
+    models.
     """
 
     model: str
@@ -90,6 +95,7 @@ class Entry(Cell):
     parameters: float = math.nan
     ability: Cell | None = None
     restriction: str = ""
+    place: str = ""
 
     @property
     def unranked(self) -> bool:
@@ -145,7 +151,7 @@ def entries_of(path: Path, declarations: Declarations) -> Iterator[Entry]:
     if folder := _published_folder(path):
         yield from _published_entries(folder, declarations)
     else:
-        yield from _run_entries(declarations.checked_run(results.load(path), results.folder_of(path)))
+        yield from _run_entries(declarations.checked_run(results.load(path), results.folder_of(path)), declarations)
 
 
 def _published_folder(path: Path) -> Path | None:
@@ -154,7 +160,7 @@ def _published_folder(path: Path) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def _run_entries(upload: results.Upload) -> Iterator[Entry]:
+def _run_entries(upload: results.Upload, declarations: Declarations) -> Iterator[Entry]:
     run = upload.run
     results.check(run.name, run)
     # The version of a data set says how many of its rows were scored, after a comma, where not all were.
@@ -199,6 +205,7 @@ def _run_entries(upload: results.Upload) -> Iterator[Entry]:
                     name=score.full_name,
                     group=score.group,
                     headline=is_main and score.group == shown,
+                    place=declarations.place(run, score),
                 )
 
 
@@ -590,7 +597,7 @@ class Collected:
     def _of_run(self, path: Path) -> Iterator[Entry]:
         upload = self.declarations.checked_run(results.load(path), results.folder_of(path))
         # A list first, so that a run which is refused has only the sentence about that.
-        entries = list(_run_entries(upload))
+        entries = list(_run_entries(upload, self.declarations))
         lost = list(left_out(path, upload.run))
         self.sentences += [*upload.sentences(str(path)), *lost]
         # Without any headline a run has no place on the page, also where it has further scores.

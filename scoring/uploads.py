@@ -28,6 +28,7 @@ from scoring.asking.result import load
 from scoring.inputs.columns import from_arrow
 from scoring.report import file_name
 from scoring.report.comparison import comparison
+from scoring.report.real_models import place
 from scoring.types import Benchmark, Estimate, Metric, Report, ScoringError
 
 
@@ -190,7 +191,6 @@ def headline_task(benchmark: Benchmark) -> str:
     return configs[0]
 
 
-#: What the leaderboard takes from this project.
 def datasets_of_headlines() -> tuple[str, ...]:
     """The data sets of which a benchmark has a headline, and so a score that can be published."""
     names = []
@@ -201,4 +201,5 @@ def datasets_of_headlines() -> tuple[str, ...]:
     return tuple(names)
 
 
-DECLARATIONS = Declarations(checked_run, published_metric, changes, datasets_of_headlines)
+#: What the leaderboard takes from this project.
+DECLARATIONS = Declarations(checked_run, published_metric, changes, datasets_of_headlines, place)

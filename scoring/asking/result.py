@@ -21,6 +21,7 @@ from scoring import benchmarks, report
 from scoring.asking.estimates import as_asked, by_clusters, with_computed
 from scoring.inputs.columns import from_arrow
 from scoring.report.headlines import Comparison, described, headline_scores, ranked
+from scoring.report.real_models import among, place
 from scoring.report.summary import COLUMNS, latex, lines_of
 from scoring.statistics.stats import RESAMPLES, Item, compare, corrected, measure
 from scoring.types import BY_OTHERS, Benchmark, Difference, Estimate, Group, Report, ScoringError, Table
@@ -284,7 +285,11 @@ class RunResult:
             estimate = headline.estimate
             value = headline.scale.brief(estimate.value)
             name = f"{estimate.benchmark} {estimate.group} {estimate.metric}"
-            parts.append(f"{name} {value} {headline.standing}".rstrip())
+            part = f"{name} {value} {headline.standing}".rstrip()
+            models = among(self.report, estimate)
+            if models and models.same:
+                part += f", {models.brief}"
+            parts.append(part)
         return one_line(f"RunResult of {described(self.report)}", parts)
 
     def _repr_html_(self) -> str:
@@ -292,7 +297,9 @@ class RunResult:
         lines = []
         for headline in ranked(headline_scores(self.report)):
             estimate = headline.estimate
-            sentence = f"{estimate.benchmark} {estimate.group}: {headline.sentence}"
+            sentence = (
+                f"{estimate.benchmark} {estimate.group}: {headline.sentence} {place(self.report, estimate)}".rstrip()
+            )
             lines.append((sentence, estimate.numbers, estimate.ideal, (estimate.least, estimate.most)))
         return glance_html(described(self.report), lines, self.table())
 

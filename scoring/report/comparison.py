@@ -14,6 +14,7 @@ from scoring.report.conditions import headlines_of
 from scoring.report.headlines import Comparison, conclusion, described, headline_changes
 from scoring.report.numbers import around, by_benchmark, facts, methods, metric_range
 from scoring.report.page import UNFOLDED, Scores, scores, template
+from scoring.report.real_models import place
 from scoring.types import ComparedScore, Difference, Estimate, Report
 
 #: The facts that are shown of both runs.
@@ -100,6 +101,7 @@ def comparison_page(compared: Comparison) -> str:
     return template("compare.html.j2").render(
         names=(described(compared.run), described(compared.base)),
         headlines=headlines,
+        places={c.difference.key: (place(compared.base, c.before), place(compared.run, c.after)) for c in headlines},
         conclusion=compared.speechless or conclusion(headlines),
         margin=MARGIN,
         tests=tests(compared.differences),

@@ -42,12 +42,14 @@ class RealModel:
 class Among:
     """The values of real models of the kind of a run, and the sentence that places its score among them.
 
-    ``same`` says whether all of them were asked the same examples with the same definitions.
+    ``same`` says whether all of them were asked the same examples with the same definitions, and ``brief`` is the place
+    in a few words.
     """
 
     values: Sequence[float]
     sentence: str
     same: bool
+    brief: str
 
 
 @cache
@@ -91,7 +93,14 @@ def among(report: Report, score: Estimate) -> Among | None:
     same = all((model.profile, model.n) == (report.profile, score.n) for model in models)
     if not same:
         sentence = f"{sentence} {say('among.other')}"
-    return Among([model.value for model in models], sentence, same)
+    brief = f"higher than {place} of {len(models)} {kind} models"
+    return Among([model.value for model in models], sentence, same, brief)
+
+
+def place(report: Report, score: Estimate) -> str:
+    """The sentence of :func:`among`; empty where there is none."""
+    found = among(report, score)
+    return found.sentence if found else ""
 
 
 def places(report: Report, scores: Iterable[Estimate]) -> list[str]:

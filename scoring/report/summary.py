@@ -12,7 +12,7 @@ from cards.common.numbers import counted, interval, minus
 from cards.common.sentences import say
 from cards.common.text import cell
 from scoring.report.headlines import HeadlineScore, answer_of, described, headline_scores, ranked
-from scoring.report.real_models import among, places
+from scoring.report.real_models import place, places
 from scoring.types import Report
 
 #: The columns of :func:`lines_of`, in their order.
@@ -56,7 +56,6 @@ def _line(report: Report, row: HeadlineScore, language: str) -> dict[str, Any]:
     ideal = math.nan
     if score.ideal is not None:
         ideal = score.ideal
-    place = among(report, score)
     values = (
         score.benchmark,
         score.group,
@@ -72,7 +71,7 @@ def _line(report: Report, row: HeadlineScore, language: str) -> dict[str, Any]:
         row.why,
         language,
         answered,
-        place.sentence if place else "",
+        place(report, score),
         f"result.again({score.benchmark!r}, {score.metric!r}, {score.group!r})",
     )
     return dict(zip(COLUMNS, values, strict=True))

@@ -92,6 +92,13 @@ def test_models_stand_by_task_nearest_to_the_ideal_first(runs):
     ]
 
 
+def test_each_score_of_a_run_has_its_place_among_real_models(runs):
+    known = replace(DECLARATIONS, place=lambda report, score: f"Higher than 3 of 9, as {report.model} {score.metric}.")
+    text = page(task_tables(entry for place in runs for entry in entries_of(place, known)))
+    assert text.count("<small>Higher than 3 of 9, as org/worse gas.</small>") == 2
+    assert "Higher than" not in page(of(*runs))
+
+
 def test_further_metrics_of_a_run_have_columns_of_their_own(tmp_path):
     names = ("p_male", "p_female", "p_diverse")
     jobs = [estimate("occugender", "explicit", name, 30.0, 25.0, 35.0, most=100, ideal=None) for name in names]

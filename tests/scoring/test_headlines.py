@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from cards.common.text import cell
 from scoring import benchmarks
 from scoring.asking.estimates import estimate
 from scoring.asking.result import RunResult, load
+from scoring.report.comparison import comparison_page
 from scoring.report.headlines import answer_of, headline_scores, ranked
 from scoring.report.page import deciding, page, rows_of_headline
 from scoring.report.real_models import TABLE, among, places
@@ -19,7 +21,7 @@ from scoring.report.summary import COLUMNS, LINES, markdown
 from scoring.report.terminal import summary
 from scoring.types import BY_OTHERS, Report, ScoringError
 from tests.cards.made import estimate as score_of
-from tests.scoring.made_runs import made_run
+from tests.scoring.made_runs import made_comparison, made_run
 from tools.real_models.scores import read as read_scores
 from tools.real_models.scores import table_of_package
 
@@ -189,9 +191,23 @@ def test_the_place_among_real_models_that_were_asked_the_same_is_in_short_texts(
     assert place.startswith(f"gest: Higher than {len(lines)} of {len(lines)} base models")
     assert place in markdown(report)
     assert place in summary(report, 100).caption.plain
+    assert f"higher than {len(lines)} of {len(lines)} base models" in repr(RunResult(report, {}))
     # Of other definitions or rows the place is on the page alone, with its caveat.
     assert places(replace(report, profile="clean"), [score]) == []
     assert places(report, [replace(score, n=count - 1)]) == []
+
+
+def test_the_page_of_a_comparison_says_the_place_of_both_runs(monkeypatch):
+    compared = made_comparison()
+    said = {id(compared.base): "Higher than 2 of 9.", id(compared.run): "Higher than 7 of 9."}
+
+    def place(report, score):
+        return said[id(report)] if score.metric == "gas" else ""
+
+    # scoring.report has a function of the same name as the module.
+    monkeypatch.setattr(sys.modules["scoring.report.comparison"], "place", place)
+    text = comparison_page(compared)
+    assert text.count("Before: higher than 2 of 9.") == text.count("After: higher than 7 of 9.") == 1
 
 
 def test_a_long_summary_fits_fifteen_lines_and_says_what_it_leaves_out():
