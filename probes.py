@@ -9,10 +9,11 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -92,11 +93,28 @@ class LazyGroup(NearestGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The subcommand that the arguments name, imported."""
+        if args[0] == "score":
+            refuse_recipe(args[1:], ctx)
         if args[0] in COMMANDS:
             return args[0], imported(args[0]), args[1:]
         if args[0] in MEANT:
             raise UsageError(f"No command is called {args[0]!r} (did you mean {MEANT[args[0]]!r}?).", ctx)
         return super().resolve_command(ctx, args)
+
+
+def refuse_recipe(words: Sequence[str], ctx: Any = None) -> None:
+    """Refuses a recipe in the place of a model: the words after ``score`` up to the first option.
+
+    >>> refuse_recipe(["gpt2", "--out", "fast"])
+    """
+    package = find_spec("mitigation")
+    # By its file, because the packages that score do not import those that train.
+    folder = Path(str(package.origin)).parent / "recipes" if package else Path()
+    for word in takewhile(lambda word: not word.startswith(("-", "_")), words):
+        if word.isidentifier() and (folder / f"{word}.py").is_file() and not Path(word).exists():
+            raise UsageError(
+                f"{word!r} is a recipe and no model; write probes mitigate {word} MODEL --out FOLDER.", ctx
+            )
 
 
 def _loaded(name: str, entry: Command) -> Any:

@@ -213,7 +213,10 @@ def main(
         limits = [parsed(text, only_known=not values["include"]) for text in fail_if or ()]
         from scoring.inference.engines import Call, chosen
 
-        named = list(models or [])
+        named = []
+        for name in models or ():
+            # A folder may have a comma in its name.
+            named += [name] if Path(name).exists() else [part.strip() for part in name.split(",") if part.strip()]
         if models_file:
             named += _of_file(models_file)
         cluster_options = [f"--{name}" for name in OF_SEVERAL if values[name]]

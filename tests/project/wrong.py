@@ -200,8 +200,10 @@ score prompts.csv -> 1 'prompts.csv' is a file and no model; give the folder of 
 score o -> 1 'o' has results of runs and no config.json; give the folder of a transformers model.
 score notes.txt -> 1 'notes.txt' is a file and no model; give the folder of a model or its name on the Hub. Prompts
 score meta-llama/Llama-3-8B --offline -> 1 --offline is of answers that a chat API samples; leave it out, or add --c
-score gpt2,distilgpt2 -> 1 'gpt2,distilgpt2' has a comma; write several models with spaces between them.
-score tiny-causal,tiny-masked --benchmarks occugender -> 1 'tiny-causal,tiny-masked' has a comma; write several mode
+score gpt2,gpt2 -> 1 The model gpt2 is given twice; give each once.
+score fast tiny-causal -> 2 'fast' is a recipe and no model; write probes mitigate fast MODEL --out FOLDER.
+score tiny-causal fine_tuning -> 2 'fine_tuning' is a recipe and no model; write probes mitigate
+score https://hf.co/datasets/a/b -> 1 'https://hf.co/datasets/a/b' is an address; give a model by its name on
 score --models binary.bin -> 1 binary.bin is not UTF-8 text; give a text file with a model a line.
 score --models nofile.txt -> 1 There is no file nofile.txt; give --models a text file with a model a line.
 score --models emptydir -> 1 There is no file emptydir; give --models a text file with a model a line.

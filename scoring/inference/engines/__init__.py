@@ -221,7 +221,10 @@ def refuse_wrong_name(model: str) -> None:
     if model in datasets.names():
         raise ScoringError(f"{model!r} is a data set and no model; probes list has the benchmarks that read it.")
     if "://" in model:
-        on_hub = re.match(r"https?://(?:www\.)?(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+)", model)
+        # An address of a data set or a Space names no model.
+        on_hub = re.match(
+            r"https?://(?:www\.)?(?:huggingface\.co|hf\.co)/((?!datasets/|spaces/)[\w.-]+/[\w.-]+)", model
+        )
         meant = on_hub[1] if on_hub else "org/name"
         raise ScoringError(
             f"{model!r} is an address; give a model by its name on the Hub ({meant}), or by its folder. "
@@ -230,7 +233,7 @@ def refuse_wrong_name(model: str) -> None:
     if Path(model).suffix == ".gguf":
         raise ScoringError(f"There is no file {model!r}; give a GGUF file that is there, or a folder that has one.")
     if "," in model:
-        raise ScoringError(f"{model!r} has a comma; write several models with spaces between them.")
+        raise ScoringError(f"{model!r} has a comma; give several models as a list, or in a command one by one.")
     if "\\" in model:
         raise ScoringError(fetching.NO_FOLDER.format(model))
 
