@@ -1,5 +1,6 @@
 """The whole causal suite through a real server, compared with the local engine: ``make test-served``."""
 
+import json
 import os
 import threading
 import time
@@ -14,18 +15,26 @@ from peft import PeftModel
 from typer.testing import CliRunner
 
 import mitigation
+import scoring
 from builders.sources.client import HttpError
 from cards.results import STATUSES
 from mitigation import recipes
 from mitigation.adapters.temporary import attached
 from mitigation.training.trainable import trainable
+from scoring import benchmarks
 from scoring.__main__ import app
+from scoring.asking import run
+from scoring.asking.ways import asked
+from scoring.inference.chat import Chat
 from scoring.inference.load_options import BUNDLED, LoadOptions, load
 from scoring.inference.served.engine import connect
 from scoring.options import ServedOptions
 from scoring.report import read
-from scoring.types import Option, Request
+from scoring.types import Answer, Option, Request
 from tests.mitigation import test_merge
+from tests.scoring.made import data_set
+from tests.scoring.test_benchmarks_bbq import question
+from tests.support import real
 from tests.support.helpers import ROOT
 from tools.peers import compare_engines, real_server
 
@@ -224,6 +233,64 @@ def test_prompts_that_a_server_computes_in_parts_have_the_numbers_of_the_local_e
     for one, other in zip(local, served, strict=True):
         assert len(one.logprobs[0]) > 128
         assert one.logprobs[0] == pytest.approx(other.logprobs[0], abs=compare_engines.LOGPROB)
+
+
+@pytest.fixture(scope="module")
+def listed(tmp_path_factory):
+    """Data whose questions list their options after letters: BBQ, MBBQ, and pairs of sentences for a choice."""
+    folder = tmp_path_factory.mktemp("listed")
+    for name, config in (("bbq", "gender"), ("mbbq", "en")):
+        rows = [question(number, config=config) for number in range(6)]
+        rows = [{column: value for column, value in row.items() if not callable(value)} for row in rows]
+        data_set(folder, name, {(config, "test"): rows})
+    pairs = []
+    for number in range(4):
+        pair = {"sentence_male": f"He saw number {number}.", "sentence_female": f"She saw number {number}."}
+        pairs.append({"id": str(number), "word": f"w{number}", "natural": True, "max_pmi_diff": 0.1, **pair})
+    return data_set(folder, "unstereo", {("ours-5", "test"): pairs})
+
+
+@pytest.mark.real
+def test_letters_of_a_chat_api_have_the_probabilities_of_the_local_engine(listed, tmp_path, monkeypatch):
+    """BBQ, MBBQ and a forced choice of SmolLM2, through its chat template on both sides: letters and scores."""
+    folder = real.smollm2()
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    template = ["--chat-template", str(folder / "chat_template.jinja")]
+    tables, lines = {}, []
+    with real_server.vllm(folder, tmp_path / "server.log", name="smol", more=template) as server:
+        for names, way in (("bbq,mbbq", "likelihood"), ("unstereo", "choice")):
+            out = tmp_path / way
+            settings = {"model_name": "smol", "chat_api": True, "base_url": server.url, "temperature": 0.0}
+            settings |= {"data": listed, "resamples": 2, "samples": 1, "out": out}
+            tables |= scoring.evaluate(benchmarks=names, ways=way, **settings).tables
+            lines += [json.loads(line) for line in (out / "replies.jsonl").read_text().splitlines()]
+    model = load(str(folder), dtype="float32", device="cpu")
+    chat = Chat(model.tokens.tokenizer, "smol")
+    answers = {}
+    for line in lines:
+        if "logprobs" not in line["request"]:
+            continue  # a control row
+        prompt = line["request"]["messages"][-1]["content"]
+        letters = [letter for letter in "ABC" if f"\n{letter}. " in prompt]
+        (response,) = model.answer([Request("", chat.text(prompt), tuple(map(Option, letters)))])
+        local = {letter: tokens[0] for letter, tokens in zip(letters, response.logprobs, strict=True)}
+        given = line["logprobs"]
+        assert {letter: given[letter] for letter in letters} == pytest.approx(local, abs=1e-3)
+        answers[prompt] = Answer(line["reply"], line["finish_reason"], local)
+    assert len(answers) == 6 + 4 * 4  # BBQ and MBBQ have the same questions
+    begun = sum(answer[:1] in ("A", "B", "C") for answer in answers.values())
+    print(f"{begun} of {len(answers)} replies begin with a letter.")
+    assert begun
+    for benchmark in (benchmarks.get("bbq"), benchmarks.get("mbbq"), asked(benchmarks.get("unstereo"), "choice")):
+        (part,) = run.read([benchmark], str(listed), "clean", None)
+        for number, row in enumerate(part.splits[0].rows):
+            prompts = benchmark.sampled.question("clean", row)
+            of_row = [answers[prompt] for prompt in ([prompts] if isinstance(prompts, str) else prompts)]
+            (record,) = benchmark.sampled.to_records(row, of_row)
+            table = tables[benchmark.name]
+            for column in ("biased", "known", "female_logprob", "male_logprob"):
+                if column in record:
+                    assert table[column][number] == pytest.approx(record[column], abs=1e-3)
 
 
 def test_a_token_outside_the_vocabulary_is_refused_by_the_server(url):
