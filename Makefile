@@ -71,7 +71,7 @@ docs: $(DOCS)/.ready
 prose: $(DOCS)/.ready
 	$(DOCS)/bin/python -m tools.docs.prose
 
-# Draws NUMBER cases of each kind of what users meet, and changes inputs, settings and files between two commands;
+# Draws NUMBER cases of each kind of what users meet, and changes inputs and settings between two commands;
 # `make test` has a fixed share of it.
 NUMBER ?= 500
 trust: $(VENV)/.dev
