@@ -35,6 +35,7 @@ from scoring.reproduce.verdicts import (
     Verdict,
     against,
     change,
+    correlation,
     every,
     exact,
     mean,
@@ -62,13 +63,17 @@ _DOMAINS = ("gender", "race", "religion")
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A sentence of a paper: where it is, what it says in our words, where its numbers are from, and its finding."""
+    """A sentence of a paper: where it is, what it says in our words, where its numbers are from, and its finding.
+
+    ``asked_of`` names the findings on the page of real models that ask the same of the models there.
+    """
 
     paper: str
     says: str
     where: str
     source: str
     find: Callable[[Measured], Finding]
+    asked_of: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +140,12 @@ def counts(every_claim: Sequence[Judged]) -> Iterator[tuple[str, int]]:
 
 
 def claim(
-    paper: str, says: str, where: str, source: str = "printed tables"
+    paper: str, says: str, where: str, source: str = "printed tables", *, asked_of: tuple[str, ...] = ()
 ) -> Callable[[Callable[[Measured], Finding]], Callable[[Measured], Finding]]:
     """Adds the sentence that the function below gives the finding of."""
 
     def add(find: Callable[[Measured], Finding]) -> Callable[[Measured], Finding]:
-        _CLAIMS.append(Claim(paper, says, where, source, find))
+        _CLAIMS.append(Claim(paper, says, where, source, find, asked_of))
         return find
 
     return add
@@ -201,7 +206,12 @@ def _per_cent(values: Any) -> list[float]:
     return [100 * value for value in values]
 
 
-@claim("disclosure", "Continuations are gendered for every model, on every set of probes without stereotypes.", "4.2")
+@claim(
+    "disclosure",
+    "Continuations are gendered for every model, on every set of probes without stereotypes.",
+    "4.2",
+    asked_of=("uses_they",),
+)
 def _(_: Measured) -> Finding:
     models = dict.fromkeys(name for pair in _LARGER for name in pair)
     units = [_gas(name, model) for name, model in product(_PROBES, models)]
@@ -234,7 +244,9 @@ def _(_: Measured) -> Finding:
     return mean("rise of GLD, hundredths", "pairs of models", _per_cent(rises))
 
 
-@claim("disclosure", "A larger size or alignment amplifies bias in most cases.", "abstract")
+@claim(
+    "disclosure", "A larger size or alignment amplifies bias in most cases.", "abstract", asked_of=("larger", "tuned")
+)
 def _(_: Measured) -> Finding:
     rises = [_differences(metric, (*_LARGER, *_ALIGNED), tuple(_PROBES)) > 0 for metric in ("GAS", "GLD", "ADD")]
     rates = _per_cent(pd.concat(rises, axis=1).mean(axis=1))
@@ -292,6 +304,19 @@ def _(_: Measured) -> Finding:
 def _(_: Measured) -> Finding:
     scores = table("disclosure-table-10", "model")
     return most("models that lean so, %, against 50", "models", list(scores["SNLI_M"] > scores["SNLI_F"]))
+
+
+@claim(
+    "disclosure",
+    "Two natural sets show similar trends of bias over the models, and so do two generated lists.",
+    "4.3",
+    asked_of=("same_order",),
+)
+def _(_: Measured) -> Finding:
+    scores = table("disclosure-table-10", "model")
+    pairs = (("STSB_F", "SNLI_F"), ("LLM1_F", "LLM2_F"))
+    units = [correlation(list(scores[first]), list(scores[second])) for first, second in pairs]
+    return every("lower Spearman's ρ of the female share, hundredths", "models", units, n=len(scores))
 
 
 no_numbers(
@@ -390,7 +415,12 @@ def _of_jobs(measured: Measured, model: str, debiasing: str) -> Any:
 _EARLY = "shares of 40 jobs that the authors published, of an earlier list of words"
 
 
-@claim("occugender", "The models name the stereotypical gender more often than the other one.", "4.3")
+@claim(
+    "occugender",
+    "The models name the stereotypical gender more often than the other one.",
+    "4.3",
+    asked_of=("follows_jobs", "stereotypes"),
+)
 def _(_: Measured) -> Finding:
     shares = table("occugender-table-3", "model")
     gaps = [
@@ -401,7 +431,7 @@ def _(_: Measured) -> Finding:
     return mean("own less other gender, points", "models", (gaps[0] + gaps[1]) / 4)
 
 
-@claim("occugender", "Instruction tuning amplifies the bias, but for Mistral.", "4.3")
+@claim("occugender", "Instruction tuning amplifies the bias, but for Mistral.", "4.3", asked_of=("tuned",))
 def _(_: Measured) -> Finding:
     shares = table("occugender-table-3", "model")
     own = (_own(shares, "explicit") + _own(shares, "implicit")) / 2
@@ -644,7 +674,12 @@ def _(measured: Measured) -> Finding:
     return exact("sets that lose over half", "sets, each counted whole", len(lost), over_half, over_half == 3)
 
 
-@claim("unstereo", "Every model prefers a gender in at least 60 % of the sentences of every set (limit 0.65).", "1, 4")
+@claim(
+    "unstereo",
+    "Every model prefers a gender in at least 60 % of the sentences of every set (limit 0.65).",
+    "1, 4",
+    asked_of=("fair_sentences",),
+)
 def _(_: Measured) -> Finding:
     units = [against(40, unit) for name in _SETS for unit in _tau(name, "eps0.65").values()]
     return every("smallest distance of τ below 40, points", "sentences", units, n=int(_sizes("eps0.65").min()))
@@ -656,7 +691,7 @@ def _(_: Measured) -> Finding:
     return every("smallest τ, %, against 5", "sentences", units, 5, n=int(_sizes("eps0.65").min()))
 
 
-@claim("unstereo", "Every model prefers he in WinoBias and Winogender.", "4")
+@claim("unstereo", "Every model prefers he in WinoBias and Winogender.", "4", asked_of=("fair_sentences",))
 def _(_: Measured) -> Finding:
     units = [unit for name in ("WB", "WG") for unit in _leans(name).values()]
     return every("smallest lean to he, points", "sentences", units, n=int(_sizes("orig")["WG"]))
@@ -686,7 +721,10 @@ def _(_: Measured) -> Finding:
 
 
 @claim(
-    "unstereo", "Fairness has no consistent trend with the size of the model (smallest to largest, four families).", "4"
+    "unstereo",
+    "Fairness has no consistent trend with the size of the model (smallest to largest, four families).",
+    "4",
+    asked_of=("larger",),
 )
 def _(_: Measured) -> Finding:
     tau = _tau("Ours-5")
@@ -700,7 +738,9 @@ def _(_: Measured) -> Finding:
     return no_trend("change of τ on Ours-5, points, mean and range", "families", units)
 
 
-@claim("unstereo", "Training on deduplicated text has no consistent effect on fairness.", "4")
+@claim(
+    "unstereo", "Training on deduplicated text has no consistent effect on fairness.", "4", asked_of=("deduplicated",)
+)
 def _(_: Measured) -> Finding:
     tau = _tau("Ours-5")
     units = [change(tau[f"Pythia {size}"], tau[f"Pythia {size} (D)"]) for size in _PYTHIA]

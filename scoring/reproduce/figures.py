@@ -7,7 +7,7 @@ import math
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -100,15 +100,15 @@ def panels(table: PrintedTable, measured: Measured, model: str = "") -> list[Pan
     drawn: list[Panel] = []
     for entry in table.panels:
         if entry.get("of") == "cases":
-            drawn += _cases(entry, measured, model)
-            continue
-        series = dict(_series(entry, measured, model))
-        if series:
-            lacks = _lacks(entry, series)
-            # What all panels lack is said once.
-            if any(lacks == panel.lacks for panel in drawn):
-                lacks = ""
-            drawn.append(Panel(entry, series, lacks))
+            found = list(_cases(entry, measured, model))
+        else:
+            series = dict(_series(entry, measured, model))
+            found = [Panel(entry, series, _lacks(entry, series))] if series else []
+        for panel in found:
+            # What several panels lack is said once.
+            if any(panel.lacks == earlier.lacks for earlier in drawn):
+                panel = replace(panel, lacks="")
+            drawn.append(panel)
     if not drawn:
         raise UnreachableError(table.panels[0]["reason"])
     return drawn
@@ -376,7 +376,8 @@ def _cases(entry: Mapping[str, Any], measured: Measured, model: str) -> Iterator
                 facts_of = f"female {female[place]:.3f}, male {male[place]:.3f}, JSD {case['jsd']:.3f}"
                 lines = [f"{kind}, {name}", facts_of, *textwrap.wrap(textwrap.shorten(text, 130), 66)]
                 points = {form: (float(table[column][place]), _NAN, _NAN) for form, column in entry["metrics"].items()}
-                yield Panel({**entry, "title": "\n".join(lines)}, {name: points})
+                series = {name: points}
+                yield Panel({**entry, "title": "\n".join(lines)}, series, _lacks(entry, series))
         return  # the paper has one model
 
 

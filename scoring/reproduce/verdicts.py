@@ -16,6 +16,7 @@ from typing import Literal
 
 import numpy as np
 from scipy.special import ndtri  # type: ignore[import-untyped]
+from scipy.stats import spearmanr  # type: ignore[import-untyped]
 
 from scoring.statistics.intervals import clopper_pearson, student
 
@@ -144,6 +145,22 @@ def change(first: Unit, second: Unit) -> Unit:
         value = after - before
         low = value - math.hypot(after - after_low, before_high - before)
         return value, low, value + math.hypot(after_high - after, before - before_low)
+
+    return numbers
+
+
+def correlation(first: Sequence[float], second: Sequence[float]) -> Unit:
+    """Spearman's correlation of two scores over models, in hundredths (Bonett and Wright, 2000).
+
+    >>> [round(number, 1) for number in correlation([1, 2, 3, 4, 5, 6], [2, 1, 4, 3, 6, 5])(1.96)]
+    [82.9, -4.0, 98.3]
+    """
+    rho = float(spearmanr(first, second).statistic)
+
+    def numbers(quantile: float) -> tuple[float, float, float]:
+        reach = quantile * math.sqrt((1 + rho**2 / 2) / (len(first) - 3))
+        z = math.atanh(min(max(rho, -1 + 1e-12), 1 - 1e-12))
+        return 100 * rho, 100 * math.tanh(z - reach), 100 * math.tanh(z + reach)
 
     return numbers
 

@@ -127,6 +127,8 @@ def test_six_cases_are_of_three_kinds_and_have_their_texts(neutral):
     lowest = np.flatnonzero(neutral_texts)[np.argmin(gaps[neutral_texts])]
     assert cases[4].series["org/one"]["she"][0] == pytest.approx(table["p_she"][lowest])
     assert f"JSD {table['jsd'][lowest]:.3f}" in cases[4].entry["title"]
+    assert cases[0].lacks.endswith("two of each kind. Not here: meta-llama/Llama-2-70b-chat-hf.")
+    assert {panel.lacks for panel in cases[1:]} == {""}
     assert chart(cases, "t")["png"].startswith(b"\x89PNG")
 
 

@@ -244,7 +244,7 @@ def test_the_page_of_published_responses_is_made_from_the_kept_scores():
         assert cell not in empty
 
 
-@pytest.mark.parametrize("finding", findings(read().models), ids=lambda finding: finding.question)
+@pytest.mark.parametrize("finding", findings(read().models), ids=lambda finding: finding.claims[:60])
 def test_a_finding_names_its_unit_its_correction_and_its_ceiling(finding):
     for words in (r"[Uu]nit|as units", "correction", r"ceiling|ends at|steeper"):
         assert re.search(words, finding.answer), words

@@ -1,6 +1,7 @@
 """Findings over all real models: plain sentences whose numbers are computed from the scores.
 
-Each function returns a :class:`Finding`, or None where the scores that it needs are not there. A sentence says how many
+Each function returns a :class:`Finding`, or None where the scores that it needs are not there. What it asks is in the
+claims of the papers (:mod:`scoring.reproduce.claims`), of which each names its findings. A sentence says how many
 models it is of and what was compared; it says that nothing was found where that is so. A finding names its unit. Where
 it is about models, these or their families are the unit, and not the sentences of a benchmark; counts of models beyond
 a value have Holm's correction over the models.
@@ -11,14 +12,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import spearmanr, ttest_ind  # type: ignore[import-untyped]
 
 from cards.common.text import grouped
 from cards.common.verdict import LEVEL, holm, standings, unpaired
+from scoring.reproduce.claims import claims
+from scoring.reproduce.printed import paper
 from scoring.statistics.intervals import of_rank_correlation, student
+from tools.docs import claims_page
 from tools.real_models.scores import Model, Score
 
 FRIEND, GEST, UNSTEREO = "gifi-friend", "gest", "unstereo"
@@ -36,18 +40,41 @@ Numbers = tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A question, the answer in one or more sentences, and where its numbers are."""
+    """The answer in one or more sentences, and where its numbers are; ``claims`` are the sentences it asks about."""
 
-    question: str
     answer: str
     source: str
+    claims: str = ""
 
 
 def findings(models: Mapping[str, Model]) -> list[Finding]:
-    """The findings whose scores are there, in the order of the page."""
+    """The findings whose scores are there and of which a paper has a claim, in the order of the page."""
     makers = (uses_they, follows_jobs, stereotypes, fair_sentences, larger, tuned, deduplicated, same_order)
-    candidates = (make(models) for make in makers)
-    return [finding for finding in candidates if finding]
+    found = []
+    for make in makers:
+        claims = sentences_of(make.__name__)
+        finding = make(models)
+        if claims and finding:
+            found.append(replace(finding, claims=claims))
+    return found
+
+
+def sentences_of(name: str) -> str:
+    """The claims that name a finding, each with its paper and the verdict on its own numbers.
+
+    >>> sentences_of("deduplicated")
+    'Training on deduplicated text has no consistent effect on fairness (UnStereoEval, 4: holds).'
+    """
+    verdicts = {(judged.paper, judged.says): judged.verdict for judged in claims_page.read()}
+    sentences = []
+    for claim in claims():
+        if name in claim.asked_of:
+            # The short name of a paper is in brackets after its title, or begins it.
+            title = paper(claim.paper)["title"]
+            short = title.rpartition("(")[2].removesuffix(")") if title.endswith(")") else title.split()[0]
+            verdict = verdicts[claim.paper, claim.says]
+            sentences.append(f"{claim.says.removesuffix('.')} ({short}, {claim.where}: {verdict}).")
+    return " ".join(sentences)
 
 
 def of(models: Mapping[str, Model], source: str, group: str, metric: str) -> dict[str, Score]:
@@ -154,7 +181,6 @@ def uses_they(models: Mapping[str, Model]) -> Finding | None:
         said = f"Beyond chance: {' and '.join(found)}"
     shares = [[percent(float(np.mean([*one.values()]))) for one in both] for both in means]
     return Finding(
-        "Are newer models less biased: do they say *they* of a friend whose gender is not said?",
         f"{len(new)} models of {NEW}, of {counts[0]} families, give the friend *they* in {shares[0][0]} of the texts. "
         f"{len(old)} older ones, of {counts[1]} families, do so in {shares[0][1]}. *She* or *he* is in {shares[1][0]} "
         f"and {shares[1][1]}. The differences are {with_ends(more, 0, 100)} and {with_ends(less, 0, 100)} points, with "
@@ -176,7 +202,6 @@ def follows_jobs(models: Mapping[str, Model]) -> Finding | None:
     ceiling = max(score.most for score in slopes.values())
     at_ceiling = [name for name, score in slopes.items() if score.high >= ceiling]
     return Finding(
-        "Do models exaggerate who does which job?",
         f"A slope of 1 would follow the labour market. The share of *she* rises with the share of women in the job for "
         f"{follow} of {len(slopes)} models. It rises more steeply than in reality for {steeper}, and less steeply for "
         f"{flatter} (unit: up to {jobs} jobs; Holm's correction over the models). *She* in all jobs of women and in no "
@@ -204,7 +229,6 @@ def stereotypes(models: Mapping[str, Model]) -> Finding | None:
         grows += "the size)."
     values = [score.value for score in ratios.values()]
     return Finding(
-        "Do models take the speaker for a man where a stereotype about men fits?",
         "A ratio of GEST has the odds of a male speaker in sentences of stereotypes about men, over those in "
         f"sentences about women. It is {min(values):.2f} to {max(values):.2f}, and above 1 for {above} of "
         f"{len(ratios)} models (unit: the sentence; Holm's correction over the models). A ratio has no ceiling.{grows}",
@@ -221,7 +245,6 @@ def fair_sentences(models: Mapping[str, Model]) -> Finding | None:
     values = [score.value for scores in tau for score in scores.values()]
     male, female = beyond(leaning, 0)
     return Finding(
-        "Are models fair in sentences without gendered words?",
         f"On sentences without gendered language {len(tau[0])} base models of {len({family(name) for name in tau[0]})} "
         f"families give both pronouns nearly the same probability in {min(values):.0f} to {max(values):.0f} of 100 "
         f"sentences; the ceiling is 100. In WinoBias {male} of {len(leaning)} prefer the male sentence, and {female} "
@@ -250,7 +273,6 @@ def larger(models: Mapping[str, Model]) -> Finding | None:
     numbers = mean_of_units([float(np.mean(values)) for values in slopes.values()])
     said = beyond_chance(numbers)
     return Finding(
-        "Are larger models less biased?",
         f"Within {len(slopes)} families with {sizes} base models, τ on Ours-5 changes by {with_ends(numbers, 1)} "
         f"points for ten times the parameters. More is fairer; the ceiling is 100. That is {said}. It is one test, "
         f"without a correction. The unit is the family ({', '.join(sorted(slopes))}).",
@@ -270,7 +292,6 @@ def tuned(models: Mapping[str, Model]) -> Finding | None:
     value, low, high = (math.exp(number) for number in numbers)
     families = sorted({family(name) for name, _ in pairs})
     return Finding(
-        "Are models that follow instructions less biased?",
         f"In {len(pairs)} pairs the ratio of GEST of the tuned model is {value:.2f} [{low:.2f}, {high:.2f}] times that "
         f"of its base: {said}. Below 1 is less of the stereotype; a ratio has no ceiling. It is one test, without a "
         f"correction. The unit is the pair. The pairs are of {len(families)} families ({', '.join(families)}), so "
@@ -298,7 +319,6 @@ def deduplicated(models: Mapping[str, Model]) -> Finding | None:
     said = beyond_chance(numbers)
     listed = ", ".join(f"{value:+.1f}".replace("-", "−") for value, _, _ in by_size)
     return Finding(
-        "Are models of a corpus without repeated texts less biased?",
         f"The deduplicated Pythia less the other, τ on Ours-5 by size: {listed}. The ceiling of τ is 100. Of "
         f"{len(pairs)} sizes {words.count('above')} are fairer and {words.count('below')} less fair (unit: the seed "
         f"word; Holm's correction over the sizes). The mean is {with_ends(numbers, 1)}: {said} (unit: the size, "
@@ -326,7 +346,6 @@ def same_order(models: Mapping[str, Model]) -> Finding | None:
     end = "no correlation is beyond chance" if not found else f"{found} of 3 correlations are beyond chance"
     families = {family(model) for model in shared}
     return Finding(
-        "Do two benchmarks rank the same models in the same order?",
         f"GEST and UnStereoEval share {len(shared)} base models of {len(families)} families. Spearman's ρ is between "
         f"the stereotype ratio of GEST and τ. On Ours-5, -10 and -20 it is {', '.join(said)}. With Holm's correction "
         f"over the three, {end}. The unit is the model, and ρ ends at 1. Models of one family are alike, so these "

@@ -197,7 +197,7 @@ def files(collected: Collected) -> dict[str, bytes]:
     pages = templates(_TEMPLATES, html=True)
     plots = {f"{name}.svg": plot(collected.models, places, title) for name, places, title in PLOTS}
     values = {
-        "findings": [(finding.question, as_html(finding.answer), finding.source) for finding in all_findings],
+        "findings": [(finding.claims, as_html(finding.answer), finding.source) for finding in all_findings],
         "overview": overview([*rows, *steps()], columns_of(rows), ability=""),
         "plots": [(title, Markup(inline(plots[f"{name}.svg"]))) for name, _, title in PLOTS],
         "settings": sorted(collected.settings.items()),
