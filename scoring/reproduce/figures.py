@@ -555,7 +555,8 @@ def chart(drawn: Sequence[Panel], title: str) -> dict[str, bytes]:
                 line_at(entry["ideal"], color=PALETTE["soft"], linestyle=DOTTED)
             if panel.lacks:
                 part.suptitle("\n".join(_wrapped(panel.lacks)), fontsize=7, x=0.01, ha="left")
-            if len(panel.series) > 1:
+            # A curve alone has its name too: it may be of one model where the printed figure has several.
+            if len(panel.series) > 1 or entry["kind"] == "curve":
                 handles, labels = axes.get_legend_handles_labels()
                 part.legend(handles, labels, fontsize=7.5, ncols=2, frameon=False, loc="outside lower left")
         return {"svg": image(figure), "png": image(figure, "png")}

@@ -270,10 +270,13 @@ def test_settings_of_decoding_are_drawn_by_their_parameter(tmp_path, monkeypatch
     }
     (tmp_path / "m" / "drawn-stsb").mkdir(parents=True)
     (tmp_path / "m" / "drawn-stsb" / "mitigation.json").touch()
-    made = SimpleNamespace(measures=measures, base="m")
+    made = SimpleNamespace(measures=measures, base="org/one")
     monkeypatch.setattr(figures.facts, "read", lambda _: made)
     first, *_ = panels(figure("disclosure/figure-6"), Measured(tmp_path, tmp_path))
-    assert first.series == {"m": {0.3: (0.4, 0.3, 0.5), 1.0: (0.6, 0.5, 0.7)}}
+    assert first.series == {"org/one": {0.3: (0.4, 0.3, 0.5), 1.0: (0.6, 0.5, 0.7)}}
+    assert first.lacks.startswith("Not here: meta-llama/Llama-2-7b-hf, ")
+    # One curve has the name of its model, because the figure is of several.
+    assert b"org/one" in chart([first], "t")["svg"]
 
 
 def test_lines_of_many_series_differ_in_colour_or_dashes_and_have_no_bands():
