@@ -1,6 +1,7 @@
 """What a recipe will need, as counted without loading the model, is what is allocated when it is loaded."""
 
 import gc
+import importlib.util
 import json
 from dataclasses import replace
 from inspect import signature
@@ -146,7 +147,9 @@ def gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (free["now"], 10**15))
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: True)
+    # Of bitsandbytes alone: PEFT asks for other packages, and would read the version of one that is not there.
+    found = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name, *of: name == "bitsandbytes" or found(name, *of))
     return free
 
 
