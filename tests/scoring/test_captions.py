@@ -12,7 +12,7 @@ from builders.text.wording import DEBIASING_PROMPTS
 from scoring import benchmarks
 from scoring.reproduce import printed_tables
 from scoring.reproduce.printed import PAPERS, paper
-from tools.docs import tables_page
+from tools.docs import figures_page, tables_page
 from tools.docs.pages import ROOT
 
 CAPTIONS = tomllib.loads((Path(__file__).parent / "captions.toml").read_text("utf-8"))
@@ -56,6 +56,15 @@ def test_figures_of_ours_have_names_without_a_number_and_no_caption():
 def test_no_entry_says_that_a_caption_was_not_transcribed():
     told = [reached for table in TABLES.values() for *_, reached in table.how]
     assert not [reached for reached in told if "which of the" in reached or "were not released, so" in reached]
+
+
+def test_the_page_of_figures_has_each_caption_and_no_sentences_of_others():
+    assert figures_page.PAGE.read_text("utf-8") == figures_page.page()
+    own = {figures_page.name_of(figure) for figure in figures_page.numbered() if not figures_page.has_sentences(figure)}
+    kept = {path.name for path in figures_page.PICTURES.iterdir()}
+    assert kept
+    assert kept <= own
+    assert "predecessor-figure-4.svg" not in own
 
 
 def test_the_title_of_a_paper_is_that_of_the_version_at_hand():
