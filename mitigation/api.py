@@ -18,6 +18,7 @@ from cards.common.options import checked, filled, in_python, visible_console
 from cards.common.progress import stage
 from cards.common.text import split_list
 from mitigation import recipes
+from mitigation.adapters import write
 from mitigation.recipe import (
     TEXT_FORMAT,
     WIKITEXT,
@@ -286,6 +287,7 @@ def mitigated(
     how = loading(model, options)
     refuse_wrong(options, resolved, out)
     if loaded is None:
+        refuse_recipe(model)
         refuse_wrong_name(model)
         refuse_mistyped(model)
         # What is on the Hub needs the network, and is looked at after all files of the settings.
@@ -297,6 +299,7 @@ def mitigated(
         estimated = estimate(recipe, resolved, how, options.quantize, rows)
         terminal.show(console, estimated.lines)
         return estimated
+    write.check_target(out)
     # All that follows has lines of its own; of what has none, this one says how long it takes.
     with stage(errors, f"Preparing {recipe.name} for {model} …", bars=True):
         # Data that is not there is refused now, and not after the training.
@@ -316,6 +319,18 @@ def mitigated(
             loaded=loaded,
             keep_worse=options.keep_worse,
         )
+
+
+def refuse_recipe(model: str) -> None:
+    """Refuses a recipe in the place of a model.
+
+    Raises
+    ------
+    MitigationError
+        If there is no folder of the name.
+    """
+    if model in recipes.names() and not Path(model).exists():
+        raise MitigationError(f"{model!r} is a recipe and no model; give a model, such as tiny-causal.")
 
 
 def refuse_wrong(options: Options, settings: Any, out: Path) -> None:

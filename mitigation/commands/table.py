@@ -27,7 +27,7 @@ from cards.common import files, numbers, terminal, text
 from cards.common.options import ended
 from mitigation import recipes
 from mitigation.ability.tasks import named
-from mitigation.api import Options, planned_evaluation
+from mitigation.api import Options, planned_evaluation, refuse_recipe
 from mitigation.commands.glue import add_to_methods
 from mitigation.methods import comparison
 from mitigation.recipe import MitigationError, Model, Recipe, TrainingData, read_settings, resolve_settings
@@ -95,6 +95,7 @@ def main(
     console, errors = terminal.terminal(200), Console(stderr=True)
     with ended(errors, ScoringError):
         recipe, model = recipe_and_model(names)
+        refuse_recipe(model)
         if out is None:
             out = Path("tables") / f"{recipe or 'methods'}-{Path(model).name}"
         named(text.split_list(glue))  # a wrong name is refused before anything is made

@@ -327,6 +327,7 @@ def _loaded(
 
 def _local(source: str, dataset: str, config: str, split: str) -> tuple[TableFile, str, str]:
     folder, name = Path(source) / dataset, f"{dataset}/{config}/{split}"
+    source = source or "."
     again = f"run probes build {dataset} --out {source}"
     # What begins so and is no organisation would else be taken for a folder.
     if source.startswith("hub:"):

@@ -336,6 +336,7 @@ def template(name: str, *folders: Path) -> jinja2.Template:
     environment.tests["nan"] = math.isnan
     environment.globals["marked"] = numbers.marked
     environment.globals["common_place"] = common_place
+    environment.globals["endless"] = endless
     environment.globals["say"] = say
     environment.globals["detectable_text"] = detectable_text
     environment.globals["interval"] = lambda e, on: interval(e.low, e.high, on.text)
@@ -373,6 +374,24 @@ def common_place(value: float, score: Estimate) -> float | None:
         return None
     # The distance is -1 to 1 within the range, and the place 0 to 100; rounding to two digits is below a pixel.
     return round(50 + 50 * min(max(distance, -1.0), 1.0), 2)
+
+
+def endless(*scores: Estimate) -> Scale | None:
+    """A scale of its own for scores whose range has no end, with the ideal value in the middle; None without one.
+
+    >>> score = Estimate("b", "g", "s", 0.4, -0.91, 1.71, 0.6, 9, 9, ideal=0.0, least=-math.inf, most=math.inf)
+    >>> endless(score)
+    Scale(low=-2.0, high=2.0)
+    """
+    distances = []
+    for score in scores:
+        if score.ideal is None or not math.isfinite(score.value):
+            return None
+        distances += [number - score.ideal for number in (score.value, score.low, score.high) if math.isfinite(number)]
+    ideal = scores[0].ideal
+    assert ideal is not None
+    reach = numbers.around([0.0, *map(abs, distances)]).high
+    return Scale(ideal - reach, ideal + reach)
 
 
 def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, list[str]]]:

@@ -18,7 +18,7 @@ from scoring.types import Report
 #: The columns of :func:`lines_of`, in their order.
 COLUMNS = (
     "benchmark", "group", "metric", "title", "n", "clusters", "value", "low", "high", "ideal", "verdict", "reason",
-    "language", "answered", "place", "again",
+    "language", "start", "answered", "place", "again",
 )  # fmt: skip
 #: How many lines ``summary.md`` has at most.
 LINES = 15
@@ -28,9 +28,9 @@ def summary_of(report: Report) -> dict[str, Any]:
     """The summary as plain values: ``sentence``, and ``headlines`` with the values of :data:`COLUMNS`.
 
     ``verdict`` is ``above`` or ``below`` the ideal value, ``unclear``, or empty where nothing is concluded, and
-    ``reason`` says why. ``language`` says whether the model is better than chance at language, ``answered`` is the
-    probability of the answer words in percent, ``place`` says where the score lies among real models, and ``again`` is
-    the line of Python that makes the value again.
+    ``reason`` says why. ``language`` says whether the model is better than chance at language, ``start`` has the tokens
+    before the texts, each once, ``answered`` is the probability of the answer words in percent, ``place`` says where
+    the score lies among real models, and ``again`` is the line of Python that makes the value again.
     """
     return {"sentence": answer_of(report), "headlines": lines_of(report)}
 
@@ -56,6 +56,11 @@ def _line(report: Report, row: HeadlineScore, language: str) -> dict[str, Any]:
     ideal = math.nan
     if score.ideal is not None:
         ideal = score.ideal
+    # Before a sentence it may be another token than before a text with a context.
+    starts = report.environment.get("start of a text")
+    start = ""
+    if isinstance(starts, Mapping):
+        start = ", ".join(dict.fromkeys(map(str, starts.values())))
     values = (
         score.benchmark,
         score.group,
@@ -70,6 +75,7 @@ def _line(report: Report, row: HeadlineScore, language: str) -> dict[str, Any]:
         row.standing,
         row.why,
         language,
+        start,
         answered,
         place(report, score),
         f"result.again({score.benchmark!r}, {score.metric!r}, {score.group!r})",

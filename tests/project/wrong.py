@@ -283,6 +283,9 @@ mitigate fine_tuning tiny-causal --epochs 3 --out x -> 2 No such option: --epoch
 mitigate fine_tuning tiny-causal --steps -5 --out x -> 1 The setting steps is -5; give a value of at least 0.
 mitigate cda tiny-causal --report-to comet --out x -> 1 The setting report_to is 'comet'; give none, tensorboard
 mitigate prompts tiny-causal --report-to wandb --out x -> 2 No such option: --report-to
+mitigate cda fast --out x -> 1 'fast' is a recipe and no model; give a model, such as tiny-causal.
+mitigate table fast -> 1 'fast' is a recipe and no model; give a model, such as tiny-causal.
+mitigate fast tiny-causal --out full -> 1 full/mine.txt was not written by this program
 mitigate fine_tuning tiny-causal --lr 0 --out x -> 2 No such option: --lr
 mitigate fine_tuning tiny-causal --out notes.txt -> 1 notes.txt is a file, and an adapter has its own folder; give a
 mitigate fine_tuning tiny-causal --device gpu --out x -> 1 No device is called 'gpu'; give cpu, cuda, cuda:1 …, or a

@@ -154,6 +154,10 @@ def test_one_summary_is_in_the_file_the_frame_and_the_markdown(result, tmp_path)
     first = frame.iloc[0]
     assert (first.group, first.metric, first.verdict, first.reason) == ("implicit", "labour_correlation", "above", "")
     assert first.answered == pytest.approx(47)
+    assert first.start == ""
+    begun = {"start of a text": {"before a sentence": "<s> (0)", "before a text with a context": "<s> (0)"}}
+    asked = replace(result.report, environment=result.report.environment | begun)
+    assert set(RunResult(asked, result.tables).headlines().start) == {"<s> (0)"}
     last = frame[frame.group == "explicit"].iloc[0]
     assert (last.verdict, last.reason) == ("", "the answer words have 1.5 % of the probability")
     lines = (tmp_path / "summary.md").read_text(encoding="utf-8").splitlines()
@@ -273,6 +277,18 @@ def test_a_report_draws_the_real_models_behind_the_dot_and_says_the_place():
     text = page(replace(run, estimates=tuple(scores), headlines={"gest": benchmarks.get("gest").headline}), {}, {})
     assert len(re.findall(r'<line class="real"', text)) >= 18
     assert "of 18 base models" in text
+
+
+def test_a_score_whose_range_has_no_ends_is_drawn_on_a_scale_of_its_own():
+    run = made_run()
+    about = {"value": 0.4, "low": -0.9, "high": 1.7, "ideal": 0.0, "least": -np.inf, "most": np.inf}
+    score = replace(run.estimates[0], **about)
+    text = page(replace(run, estimates=(score,), headlines={}), {}, {})
+    assert '<line class="track endless"' in text
+    assert "drawn from -2" in text
+    assert '<circle class="dot" cx="60.0%"' in text
+    ends = page(replace(run, estimates=(replace(score, least=-1.0, most=1.0),), headlines={}), {}, {})
+    assert '<line class="track endless"' not in ends
 
 
 def real_rows():
