@@ -213,7 +213,7 @@ def main(
         limits = [parsed(text, only_known=not values["include"]) for text in fail_if or ()]
         from scoring.inference.engines import Call, chosen
 
-        named = []
+        named: list[str] = []
         for name in models or ():
             # A folder may have a comma in its name.
             named += [name] if Path(name).exists() else [part.strip() for part in name.split(",") if part.strip()]

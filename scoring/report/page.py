@@ -376,8 +376,10 @@ def common_place(value: float, score: Estimate) -> float | None:
     return round(50 + 50 * min(max(distance, -1.0), 1.0), 2)
 
 
-def endless(*scores: Estimate) -> Scale | None:
+def endless(*scores: Estimate, real: Iterable[float] = ()) -> Scale | None:
     """A scale of its own for scores whose range has no end, with the ideal value in the middle; None without one.
+
+    The values of ``real`` models are on it too.
 
     >>> score = Estimate("b", "g", "s", 0.4, -0.91, 1.71, 0.6, 9, 9, ideal=0.0, least=-math.inf, most=math.inf)
     >>> endless(score)
@@ -390,6 +392,7 @@ def endless(*scores: Estimate) -> Scale | None:
         distances += [number - score.ideal for number in (score.value, score.low, score.high) if math.isfinite(number)]
     ideal = scores[0].ideal
     assert ideal is not None
+    distances += [value - ideal for value in real]
     reach = numbers.around([0.0, *map(abs, distances)]).high
     return Scale(ideal - reach, ideal + reach)
 

@@ -287,6 +287,11 @@ def test_a_score_whose_range_has_no_ends_is_drawn_on_a_scale_of_its_own():
     assert '<line class="track endless"' in text
     assert "drawn from -2" in text
     assert '<circle class="dot" cx="60.0%"' in text
+    # The models behind the dot are on the scale too.
+    score = replace(score, benchmark="gest", group="overall", metric="log_ratio")
+    environment = {"response key": {"kind": "causal"}}
+    asked = replace(run, estimates=(score,), headlines={}, prompt="plain", environment=environment)
+    assert len(re.findall(r'<line class="real"', page(asked, {}, {}))) == 18
     ends = page(replace(run, estimates=(replace(score, least=-1.0, most=1.0),), headlines={}), {}, {})
     assert '<line class="track endless"' not in ends
 
