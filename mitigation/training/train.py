@@ -362,14 +362,11 @@ def fit(
     accelerator.wait_for_everyone()
     accelerator.end_training()
     if text_is_lost() and shown:
-        terminal.show(
-            shown,
-            [
-                f"The loss of ordinary text rose by {state.rise('text'):.2f} nats a token, so training ended after "
-                f"step {state.step} with the weights of an earlier one; give a lower --learning-rate, or "
-                "--most-change 0."
-            ],
-        )
+        lost = f"The loss of ordinary text rose by {state.rise('text'):.2f} nats a token"
+        sentence = f"{lost}, so training ended after step {state.step} with the weights of an earlier one."
+        if len(state.curve.held) == 2:  # the one before training, and the one that found it
+            sentence += " Nothing was learnt in time; give a smaller --validate-every or --learning-rate."
+        terminal.show(shown, [sentence])
     with torch.no_grad():
         for name, best in state.best.items():
             trained[name].copy_(best)

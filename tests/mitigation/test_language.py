@@ -29,7 +29,7 @@ FEMALE, MALE = ("nurse", "secretary", "dancer"), ("farmer", "pilot", "soldier")
 ENDS = ("was late", "went home", "saw it", "came back", "was right", "had time", "knew him", "was here")
 QUICK = {
     "steps": 60, "batch_size": 16, "learning_rate": 1e-2, "rank": 8, "alpha": 8, "validate_every": 30,
-    "checkpoint_every": 30, "length": 48, "patience": 0, "most_change": 0.0,
+    "checkpoint_every": 30, "length": 48, "patience": 0,
 }  # fmt: skip
 
 
