@@ -173,7 +173,7 @@ def stereoset_examples(fetched: Fetched, task: Task) -> Iterator[StereoSetExampl
             if isinstance(document, dict):
                 entries = document["data"][task]
                 examples = [_released(fetched.origin(row, number), entry) for row, entry in enumerate(entries)]
-            elif "sentences" in document[0]:
+            elif document and "sentences" in document[0]:
                 examples = [_released(fetched.origin(row, number), entry) for row, entry in enumerate(document)]
             else:
                 examples = list(_listed(fetched, number, document, complete))

@@ -616,10 +616,10 @@ def _grid(axes: Axes, panel: Panel) -> None:
         shown = np.ma.masked_invalid(values)
         cells = axes.pcolormesh(columns, rows, shown, norm=LogNorm(), cmap=greys, shading="nearest", rasterized=True)
         axes.set(xlabel=entry["axis"], ylabel=entry["unit"])
-    bar = axes.get_figure().colorbar(cells, ax=axes, label=label, shrink=0.7)
+    bar = axes.figure.colorbar(cells, ax=axes, label=label, shrink=0.7)
     if "scale" not in entry:
         # Ticks of our own: those of a logarithm are at powers of ten, of which there may be one.
-        ticks = np.geomspace(cells.norm.vmin, cells.norm.vmax, 5)
+        ticks = np.geomspace(float(np.nanmin(values)), float(np.nanmax(values)), 5).tolist()
         bar.set_ticks(ticks, labels=[f"{tick:.2g}" for tick in ticks])
         bar.minorticks_off()
 
