@@ -77,7 +77,10 @@ def _size(request: Request) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """What a split asks: its rows, the requests of a row and their work, and the ``sample`` of requests they are of."""
+    """What a split asks: its rows, the requests of a row and their work, and the ``sample`` of requests they are of.
+
+    ``asked`` is the share of rows that have a request, such as the wordings that a causal model can be asked.
+    """
 
     benchmark: str
     config: str
@@ -86,6 +89,7 @@ class Split:
     requests: float
     work: Work
     sample: tuple[Request, ...] = field(repr=False)
+    asked: float = 1.0
 
 
 def splits(asker: Asker, parts: Iterable[tuple[Benchmark, Sequence[Loaded]]], model: Engine) -> list[Split]:
@@ -96,6 +100,7 @@ def splits(asker: Asker, parts: Iterable[tuple[Benchmark, Sequence[Loaded]]], mo
             rows, count = loaded.rows.sample(BLOCKS, BLOCK)
             context = context_of(model, loaded)
             questions = [asker.question(benchmark, row, context) for row in rows]
+            having = sum(1 for question in questions if question.requests) / max(len(rows), 1)
             # A run leaves out what this model's tokens do not allow to score.
             questions, _ = scorable(questions, model)
             requests: list[Request] = []
@@ -105,7 +110,7 @@ def splits(asker: Asker, parts: Iterable[tuple[Benchmark, Sequence[Loaded]]], mo
             of_row = scored / max(len(rows), 1), written / max(len(rows), 1)
             _, config, name = loaded.name.rsplit("/", 2)
             each = len(requests) / max(len(rows), 1)
-            found.append(Split(benchmark.name, config, name, count, each, of_row, tuple(requests)))
+            found.append(Split(benchmark.name, config, name, count, each, of_row, tuple(requests), having))
     return found
 
 
@@ -158,7 +163,11 @@ class Outlook:
         first: Callable[[], None] = lambda: None,
     ) -> None:
         self._splits = {(split.benchmark, split.config, split.split): split.work for split in every}
-        self._rows = {(split.benchmark, split.config, split.split): split.rows for split in every}
+        self._rows = {(split.benchmark, split.config, split.split): float(split.rows) for split in every}
+        #: The rows of a split for a question of it: rows without a request are never heard of.
+        self._rows_a_question = {
+            (split.benchmark, split.config, split.split): 1 / split.asked if split.asked else 0.0 for split in every
+        }
         self._show, self._first = show, first
         # Of each kind, scored and written: what is done, what the piece has left and what comes after it.
         self._done, self._of_piece, self._rest = [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]
@@ -176,8 +185,8 @@ class Outlook:
         requests: list[Request] = []
         for question in piece:
             place = question.benchmark.name, question.row["config"], question.row["split"]
-            if self._rows.get(place):
-                self._rows[place] -= 1
+            if place in self._rows:
+                self._rows[place] = max(0.0, self._rows[place] - self._rows_a_question[place])
             requests += question.requests.values()
         self._rest = [0.0, 0.0]
         for place, work in self._splits.items():

@@ -1,5 +1,6 @@
 """The time that is left of a run: honest early and late, whatever its benchmarks cost and whatever was known before."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -35,13 +36,16 @@ def made_split(name, rows, times=1.0):
     return Split(name, "all", "test", rows, 1.0, (times * scored / 20, times * written / 20), sample)
 
 
-def run(monkeypatch, splits, *, known=0, measuring=60.0, batch=10, busy=0.0):
-    """(seconds left in truth, seconds left as said) by the time, and the seconds of the run."""
+def run(monkeypatch, splits, *, known=0, measuring=60.0, batch=10, busy=0.0, told=None):
+    """(seconds left in truth, seconds left as said) by the time, and the seconds of the run.
+
+    ``told`` are the splits that the bar knows, where these are others than the questions.
+    """
     clock = [0.0, 0.0]
     monkeypatch.setattr(workload, "monotonic", lambda: clock[0])
     monkeypatch.setattr(workload, "process_time", lambda: clock[1])
     said = []
-    outlook = Outlook(splits, lambda share, left: said.append((clock[0], share, left)))
+    outlook = Outlook(told or splits, lambda share, left: said.append((clock[0], share, left)))
     questions = [question(split.benchmark, number) for split in splits for number in range(split.rows)]
     clock[0] += measuring
     for start in range(0, len(questions), 500):
@@ -87,6 +91,17 @@ def test_the_end_is_honest_on_a_busy_machine(monkeypatch):
     for part in (0.05, 0.5, 0.95):
         _, truth, left = next(state for state in states if state[1] <= (1 - part) * seconds)
         assert truth / 1.25 < left < truth * 1.25, (part, truth, left)
+
+
+def test_rows_that_ask_nothing_are_not_waited_for(monkeypatch):
+    # Half of the rows have no request, so the run has 2,000 questions.
+    split = made_split(SHORT, 2000)
+    halved = tuple(amount / 2 for amount in split.work)
+    states, seconds = run(monkeypatch, [split], told=[replace(split, rows=4000, work=halved, asked=0.5)])
+    for part in (0.05, 0.5, 0.95):
+        _, truth, left = next(state for state in states if state[1] <= (1 - part) * seconds)
+        assert truth / 1.25 < left < truth * 1.25, (part, truth, left)
+    assert states[-1][0] == pytest.approx(1.0)
 
 
 def test_what_was_known_before_takes_no_time_and_makes_the_end_no_earlier(monkeypatch):

@@ -41,11 +41,17 @@ RUNS: Mapping[str, Mapping[str, Any]] = {
     "pronouns": {},
     "crows_pairs": {},
     "stated_gender": {},
-    "some": {"benchmarks": "winogenerated,gest,stereoset,biaske,unstereo,bbq", "limit": 100},
+    "gest": {},
+    "winogenerated": {},
+    "stereoset": {},
+    "unstereo": {},
+    "biaske": {},
+    "bbq": {"limit": 1_000},
     "long": {"benchmarks": "neutral,mbbq", "limit": 50},
     "chat": {"benchmarks": "occugender", "chat": True},
     "prompts": {"benchmarks": "occugender", "groups": "all"},
     "ways": {"benchmarks": "crows_pairs", "ways": "likelihood,choice,text", "limit": 100},
+    "ways-chat": {"benchmarks": "crows_pairs", "ways": "choice,text", "limit": 100, "chat": True},
 }
 #: Rows of winogenerated that are asked after several starts, and of those the ones that are computed in other forms.
 STARTS, FORMS = 40, 20
@@ -58,7 +64,7 @@ FACTS = (
     *(("prompts", "occugender", f"implicit, debiasing {number}", "labour_correlation") for number in range(1, 7)),
 )
 #: Requests of each benchmark that the plain loop computes too.
-LOOP = 20
+LOOP = 100
 
 
 def run(name: str, model: Path, data: str, out: Path) -> None:
@@ -256,6 +262,14 @@ def forms(model: Path, data: str, out: Path) -> None:
     out.write_text(json.dumps(found, indent=1))
 
 
+def of_harness(model: Path, data: str, out: Path) -> None:
+    """The tasks of lm-evaluation-harness."""
+    from tools.real_models import harness
+
+    found = harness.measure(model, data)
+    out.write_text(json.dumps(found, indent=1))
+
+
 def parts(model: Path, data: str, runs: Path) -> dict[str, tuple[Path, Callable[[], None]]]:
     """What a part writes when it is finished, and what makes it."""
     place = runs / model.name
@@ -265,7 +279,7 @@ def parts(model: Path, data: str, runs: Path) -> dict[str, tuple[Path, Callable[
         if options.get("chat") and model.name == BASE:
             continue
         made[name] = (place / name / "results.json", partial(run, name, model, data, place / name))
-    for name, make in (("starts", starts), ("forms", forms), ("loop", loop)):
+    for name, make in (("starts", starts), ("forms", forms), ("loop", loop), ("harness", of_harness)):
         made[name] = (place / f"{name}.json", partial(make, model, data, place / f"{name}.json"))
     return made
 
@@ -282,7 +296,7 @@ def collect(runs: Path) -> dict[str, Any]:
                 lines = scoring.load(runs / name / part).headlines().to_dict("records")
                 here["runs"][part] = [{key: to_five_digits(line[key]) for key in _OF_HEADLINE} for line in lines]
                 here.setdefault("facts", []).extend(facts_of(runs / name / part, part))
-        for part in ("starts", "forms", "loop"):
+        for part in ("starts", "forms", "loop", "harness"):
             if (runs / name / f"{part}.json").is_file():
                 here[part] = json.loads((runs / name / f"{part}.json").read_text())
     return {"machine": describe("torch", "transformers"), "models": models}
@@ -320,7 +334,7 @@ def page(kept: Mapping[str, Any]) -> str:
     machine = kept["machine"]
     about = f"{machine['processor']}, torch {machine['torch']}, transformers {machine['transformers']}"
     of_parts = {"starts": _starts(kept), "forms": _forms(kept), "loop": _loop(kept), "scores": _scores(kept)}
-    of_parts["findings"] = _findings(kept)
+    of_parts |= {"findings": _findings(kept), "harness": _harness(kept)}
     return INTRO.read_text("utf-8").format(machine=about, n_starts=STARTS, n_forms=FORMS, **of_parts)
 
 
@@ -505,6 +519,20 @@ def _loop(kept: Mapping[str, Any]) -> str:
             count = f"{found['requests']} requests, {found['options']} log-probabilities"
             rows.append((name, benchmark, count, f"{found['largest']:.1e}"))
     return table(("model", "benchmark", "drawn", "largest difference, nats"), rows)
+
+
+def _harness(kept: Mapping[str, Any]) -> str:
+    rows: dict[tuple[str, str, str], dict[str, str]] = {}
+    for model, name in NAMES.items():
+        for task, found in kept["models"][model].get("harness", {}).get("tasks", {}).items():
+            for score, value in found["scores"].items():
+                beside = "bias" in score
+                cell = f"{value:.2f}" if beside else f"{100 * value:.1f} %"
+                if score in found.get("ours", {}):
+                    cell += f"; here {100 * found['ours'][score]:.1f} %"
+                rows.setdefault((task, str(found["n"]), score), {})[name] = cell
+    header = ("task", "rows", "score", *NAMES.values())
+    return table(header, [(*place, *(cells.get(name, "") for name in NAMES.values())) for place, cells in rows.items()])
 
 
 def main() -> None:
