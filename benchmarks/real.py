@@ -1,10 +1,11 @@
 """Two real models beside a harness and a plain loop: ``PROBES_REAL=FOLDER python -m benchmarks.real --data output``.
 
 The folder is that of ``make real-weights``. Each side scores the same requests of drawn rows, in a process of its own
-and on one thread: this package, the log-likelihoods of lm-evaluation-harness, and a loop that pads texts to the longest
-of their batch and computes logits at every position. The seconds are those of the processor without loading, and the
-memory is the peak of the whole process. The first call of this package also measures which ways of batching the network
-allows; its seconds are apart.
+and on one thread: this package, the log-likelihoods of lm-evaluation-harness, and a loop that pads texts to the
+longest of their batch and computes logits at every position. Where ``make .venv-served/.ready`` has installed vLLM
+for CPUs, this package also asks a vLLM server of the model, whose processes are then measured too. The seconds are
+those of the processor without loading, and the memory is the peak of the whole process. The first call of this
+package also measures which ways of batching the network allows; its seconds are apart.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
+import psutil
 import torch
 import typer
 
@@ -25,8 +28,11 @@ from benchmarks import peers
 from benchmarks.machine import RESULTS, describe, measure
 from scoring import DATA
 from scoring.inference.load_options import load
+from scoring.inference.served.engine import connect
+from scoring.options import ServedOptions
 from scoring.types import Request
 from tools import real_weights
+from tools.peers import real_server
 
 RESULT = RESULTS / "real.json"
 #: Rows of each file, by benchmark.
@@ -59,12 +65,42 @@ def timed(call: Callable[[], Any]) -> tuple[float, Any]:
     return time.process_time() - start, result
 
 
+def through_server(folder: str, requests: Sequence[Request]) -> tuple[float, float, list[float], float]:
+    """The processor's seconds of a first and a second call through vLLM, its values, and the server's peak in MB."""
+    with tempfile.TemporaryDirectory() as scratch, real_server.vllm(folder, Path(scratch, "log")) as server:
+        tree = psutil.Process(server.process.pid)
+        processes = [tree, *tree.children(recursive=True)]
+
+        def used() -> float:
+            times = [process.cpu_times() for process in processes]
+            return sum(each.user + each.system for each in times) + time.process_time()
+
+        seconds = []
+        with closing(connect(ServedOptions([server.url], None, folder))) as engine:
+            for _ in range(2):
+                begun = used()
+                responses = engine.answer(requests)
+                seconds.append(used() - begun)
+        values = [sum(option) for response in responses for option in response.logprobs]
+        peak = sum(peak_of(process.pid) for process in processes)
+    return seconds[0], seconds[1], values, peak
+
+
+def peak_of(pid: int) -> float:
+    """The most memory that a process has had, in MB (Linux)."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
 def side(name: str, folder: str, data: str, benchmark: str, out: Path) -> None:
     """Scores with one side, and writes its seconds and log-probabilities."""
     from benchmarks.scoring import whole
 
     torch.set_num_threads(1)
     model = load(folder, dtype="float32", device="cpu")
+    server_peak = 0.0
     requests = [request for request in whole(benchmark, data, limit=ROWS[benchmark]) if request.options]
     network, tokenizer = model.network, model.tokens.tokenizer
     first = 0.0
@@ -72,12 +108,15 @@ def side(name: str, folder: str, data: str, benchmark: str, out: Path) -> None:
         first, _ = timed(lambda: model.answer(requests))
         seconds, responses = timed(lambda: model.answer(requests))
         values = [sum(option) for response in responses for option in response.logprobs]
+    elif name == "vllm":
+        first, seconds, values, server_peak = through_server(folder, requests)
     elif name == "lm_eval":
         harness = peers.Harness(network, tokenizer, requests, BATCH)
         seconds, values = timed(lambda: harness(requests))
     else:
         seconds, values = timed(lambda: padded_loop(network, tokenizer, requests))
-    out.write_text(json.dumps({"seconds": seconds, "first": first, "requests": len(requests), "values": values}))
+    found = {"seconds": seconds, "first": first, "requests": len(requests), "values": values}
+    out.write_text(json.dumps({**found, "server_peak_mb": server_peak}))
 
 
 def compare(folder: Path, data: str, benchmark: str, sides: Sequence[str]) -> dict[str, Any]:
@@ -95,7 +134,7 @@ def compare(folder: Path, data: str, benchmark: str, sides: Sequence[str]) -> di
             results[name] = {
                 "cpu_seconds": round(found["seconds"], 2),
                 "first_call_cpu_seconds": round(found["first"], 2),
-                "peak_mb": process["peak_mb"],
+                "peak_mb": round(found["server_peak_mb"]) or process["peak_mb"],
                 "options": len(values),
                 "largest_difference": max(abs(a - b) for a, b in zip(values, ours, strict=True)),
             }
@@ -115,7 +154,11 @@ def main(
         side(one_side, model, data, benchmark, out)
         return
     os.environ["OMP_NUM_THREADS"] = "1"
-    sides = ["ours", "padded_loop", *(["lm_eval"] if peers.harness_version() else [])]
+    sides = ["ours", "padded_loop"]
+    if peers.harness_version():
+        sides.append("lm_eval")
+    if real_server.installed():
+        sides.append("vllm")
     kept = json.loads(out.read_text())["models"] if out.is_file() else {}
     for name in real_weights.models():
         for chosen in [benchmark] if benchmark else ROWS:

@@ -3,10 +3,11 @@
 import json
 
 import numpy as np
+import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from tools.real_models import two
+from tools.real_models import quantized, two
 
 
 def test_the_page_is_made_from_the_kept_numbers():
@@ -24,24 +25,42 @@ def test_a_model_without_numbers_has_empty_cells():
     assert "| made all | all rows | Score | 0 | 1.0 [0.5, 1.5], n = 9, above |  |" in two.page(kept)
 
 
-def test_weights_in_fp8_are_near_the_plain_ones_with_their_scales_alone(tmp_path):
+@pytest.mark.parametrize("name", ["FP8", "GPTQ"])
+def test_a_form_stands_for_nearly_the_plain_weights(tmp_path, name):
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    torch.manual_seed(0)
+    weight = torch.randn(16, 16, dtype=torch.bfloat16) * 0.02
+    save_file({"layer.q_proj.weight": weight}, plain / "model.safetensors")
+    (plain / "config.json").write_text("{}")
+    quantized.write(plain, quantized.FORMS[name], 8, tmp_path / "made")
+    meant = load_file(tmp_path / "made-plain" / "model.safetensors")["layer.q_proj.weight"]
+    assert np.allclose(meant, weight.float(), atol=float(weight.float().abs().max()) / 14)
+    assert json.loads((tmp_path / "made" / "config.json").read_text())["quantization_config"]
+
+
+def test_weights_in_fp8_are_far_from_the_plain_ones_without_their_scales(tmp_path):
     plain = tmp_path / "plain"
     plain.mkdir()
     torch.manual_seed(0)
     weight = torch.randn(8, 8, dtype=torch.bfloat16) * 0.02
     save_file({"layer.q_proj.weight": weight}, plain / "model.safetensors")
     (plain / "config.json").write_text("{}")
-    two.narrow(plain, tmp_path / "fp8", 4, scales=True)
-    two.narrow(plain, tmp_path / "dropped", 4, scales=False)
-    made = load_file(tmp_path / "fp8" / "model.safetensors")
-    scales = made["layer.q_proj.weight_scale_inv"].repeat_interleave(4, 0).repeat_interleave(4, 1)
-    whole = made["layer.q_proj.weight"].float() * scales
-    assert np.allclose(whole, weight.float(), atol=float(weight.float().abs().max()) / 16)
-    dropped = load_file(tmp_path / "dropped" / "model.safetensors")["layer.q_proj.weight"].float()
+    quantized.write(plain, quantized.FORMS["FP8"], 4, tmp_path / "fp8")
+    quantized.drop_scales(tmp_path / "fp8")
+    dropped = load_file(tmp_path / "fp8" / "model.safetensors")["layer.q_proj.weight"].float()
     assert float((dropped - weight.float()).abs().max()) > 1
-    config = json.loads((tmp_path / "fp8" / "config.json").read_text())
-    assert config["quantization_config"]["weight_block_size"] == [4, 4]
-    assert "quantization_config" not in json.loads((tmp_path / "dropped" / "config.json").read_text())
+    assert "quantization_config" not in json.loads((tmp_path / "fp8" / "config.json").read_text())
+
+
+def test_four_bits_of_gptq_are_unpacked_to_the_levels():
+    torch.manual_seed(0)
+    weight = torch.randn(8, 16)
+    parts, meant = quantized.gptq(weight, 8)
+    shifts = torch.arange(0, 32, 4)[None, :, None]
+    levels = ((parts["qweight"][:, None, :] >> shifts) & 15).reshape(16, 8) - 8
+    scales = parts["scales"].float()[parts["g_idx"].long()]
+    assert torch.equal((levels * scales).T, meant)
 
 
 def test_a_question_is_answered_only_where_all_intervals_are_on_one_side():

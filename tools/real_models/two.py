@@ -17,6 +17,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ from cards.common.numbers import interval_text
 from scoring.types import Request
 from tools import real_weights
 from tools.docs.pages import ROOT, table
+from tools.real_models import quantized
 from tools.real_models.findings import mean_of_units
 
 KEPT = ROOT / "docs" / "models" / "two.json"
@@ -166,48 +168,6 @@ def starts(model: Path, data: str, out: Path) -> None:
         out.write_text(json.dumps(found, indent=1))
 
 
-def narrow(folder: Path, place: Path, block: int, *, scales: bool) -> None:
-    """Writes a folder with the maps of all layers in FP8 by blocks, as they are published, or without the scales."""
-    import torch
-    from safetensors.torch import load_file, save_file
-
-    shutil.copytree(folder, place)
-    tensors = {}
-    for name, tensor in load_file(place / "model.safetensors").items():
-        tensors[name] = tensor
-        if name.endswith("proj.weight"):
-            rows, columns = tensor.shape
-            blocks = tensor.float().reshape(rows // block, block, columns // block, block)
-            scale = blocks.abs().amax((1, 3), keepdim=True) / 448
-            tensors[name] = (blocks / scale).reshape(rows, columns).to(torch.float8_e4m3fn)
-            tensors[f"{name}_scale_inv"] = scale[:, 0, :, 0].contiguous()
-    config = json.loads((place / "config.json").read_text())
-    quantization = {"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic"}
-    config["quantization_config"] = quantization | {"weight_block_size": [block, block]}
-    if not scales:
-        # What a program computes that reads the weights and drops the scales.
-        del config["quantization_config"]
-        for name in [name for name in tensors if name.endswith("_scale_inv")]:
-            weight = tensors[name.removesuffix("_scale_inv")]
-            tensors[name.removesuffix("_scale_inv")] = weight.to(torch.bfloat16)
-            del tensors[name]
-    save_file(tensors, place / "model.safetensors", {"format": "pt"})
-    (place / "config.json").write_text(json.dumps(config))
-
-
-def save_nf4(folder: Path, place: Path) -> None:
-    """Writes a folder with all maps but the head in the NF4 of bitsandbytes, as transformers saves it."""
-    import torch
-    import transformers
-
-    auto: Any = transformers.AutoModelForCausalLM
-    settings: Any = transformers.BitsAndBytesConfig
-    wanted = settings(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.float32)
-    auto.from_pretrained(folder, quantization_config=wanted, device_map="cpu").save_pretrained(place)
-    for file in folder.glob("*token*"):
-        shutil.copy2(file, place)
-
-
 def forms(model: Path, data: str, out: Path) -> None:
     """Nats a sentence by which other forms of the weights differ from float32, and the processor's seconds of each."""
     import torch
@@ -221,21 +181,26 @@ def forms(model: Path, data: str, out: Path) -> None:
     scratch = out.with_suffix(".weights")
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
-    narrow(model, scratch / "fp8", block, scales=True)
-    narrow(model, scratch / "no-scales", block, scales=False)
     sources: dict[str, Callable[[], Any]] = {
         "float32": partial(load, model, device="cpu", dtype="float32"),
         "bfloat16": partial(load, model, device="cpu", dtype="bfloat16"),
-        "FP8": partial(load, scratch / "fp8", device="cpu"),
-        "FP8 without its scales": partial(load, scratch / "no-scales", device="cpu"),
     }
+    for name, form in quantized.FORMS.items():
+        if all(importlib.util.find_spec(package) for package in form.packages):
+            quantized.write(model, form, block, scratch / name)
+            # The same weights as plain ones, of which those in the form must give the log-probabilities.
+            sources[f"{name}, plain"] = partial(load, scratch / f"{name}-plain", device="cpu", dtype="float32")
+            sources[name] = partial(load, scratch / name, device="cpu")
+    shutil.copytree(scratch / "FP8", scratch / "dropped")
+    quantized.drop_scales(scratch / "dropped")
+    sources["FP8 without its scales"] = partial(load, scratch / "dropped", device="cpu")
     if importlib.util.find_spec("bitsandbytes"):
-        save_nf4(model, scratch / "nf4")
+        quantized.save_nf4(model, scratch / "nf4")
         sources["NF4"] = partial(load, scratch / "nf4", device="cpu")
     if real_weights.gguf_file(model.name).is_file():
         sources["GGUF"] = partial(load, real_weights.gguf_file(model.name), device="cpu")
     found: dict[str, Any] = {}
-    plain = np.zeros(0)
+    plain = meant = np.zeros(0)
     for name, source in sources.items():
         loaded = source()
         loaded.answer(drawn[:2])
@@ -245,6 +210,9 @@ def forms(model: Path, data: str, out: Path) -> None:
         values = np.array([[sum(option) for option in response.logprobs] for response in responses])
         if not plain.size:
             plain = values
+        if name.endswith(", plain"):
+            meant = values
+            continue
         apart = np.abs(values - plain)
         gap, plain_gap = values[:, 0] - values[:, 1], plain[:, 0] - plain[:, 1]
         found[name] = {
@@ -258,6 +226,10 @@ def forms(model: Path, data: str, out: Path) -> None:
             "sentences": int(values.size),
             "block": block,
         }
+        if name in quantized.FORMS:
+            found[name]["from_plain"] = float(np.abs(values - meant).max())
+            packages = quantized.FORMS[name].packages
+            found[name]["read_by"] = ", ".join(f"{package} {version(package)}" for package in packages)
     shutil.rmtree(scratch)
     out.write_text(json.dumps(found, indent=1))
 
@@ -498,7 +470,10 @@ def _forms(kept: Mapping[str, Any]) -> str:
             if form != "float32":
                 sides = f"{found['sides']} of {found['sentences'] // 3}"
                 apart = (f"{found['median']:.3f}", f"{found['largest']:.3f}", f"{found['of_gap']:.3f}", sides)
-            rows.append((name, form, f"{found['mean']:.2f}", *apart, f"{found['seconds']:.1f}"))
+            read = f"{found['from_plain']:.1e}" if "from_plain" in found else ""
+            if found.get("read_by"):
+                form += f" ({found['read_by']})"
+            rows.append((name, form, f"{found['mean']:.2f}", *apart, read, f"{found['seconds']:.1f}"))
     header = (
         "model",
         "weights",
@@ -507,6 +482,7 @@ def _forms(kept: Mapping[str, Any]) -> str:
         "largest",
         "largest of he − she",
         "other side",
+        "from the same weights, plain",
         "s",
     )
     return table(header, rows)
