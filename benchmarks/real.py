@@ -73,7 +73,7 @@ def through_server(folder: str, requests: Sequence[Request]) -> tuple[float, flo
 
         def used() -> float:
             times = [process.cpu_times() for process in processes]
-            return sum(each.user + each.system for each in times) + time.process_time()
+            return float(sum(each.user + each.system for each in times)) + time.process_time()
 
         seconds = []
         with closing(connect(ServedOptions([server.url], None, folder))) as engine:

@@ -12,8 +12,14 @@ import argparse
 import importlib.util
 import json
 import math
+import os
 import random
+import re
+import resource
 import shutil
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -65,6 +71,8 @@ FACTS = (
     *(("pronouns", "pronouns", pronoun, "consistency") for pronoun in ("he", "she", "they")),
     *(("prompts", "occugender", f"implicit, debiasing {number}", "labour_correlation") for number in range(1, 7)),
 )
+#: The run whose first minutes are kept: benchmarks, and rows of each split.
+FIRST_MINUTES = ("occugender,stated_gender,stereoset", 20)
 #: Requests of each benchmark that the plain loop computes too.
 LOOP = 100
 
@@ -234,6 +242,49 @@ def forms(model: Path, data: str, out: Path) -> None:
     out.write_text(json.dumps(found, indent=1))
 
 
+def minutes(model: Path, data: str, out: Path) -> None:
+    """What a dry run says, and what the run took after it: each line that it printed, and when."""
+    benchmarks, limit = FIRST_MINUTES
+    with tempfile.TemporaryDirectory() as scratch:
+        # The package keeps what it measures of a network in the cache, and here nothing is known beforehand.
+        environment = {**os.environ, "XDG_CACHE_HOME": f"{scratch}/cache", "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, "-m", "scoring", str(model), "--device", "cpu", "--data", data]
+        command += ["--benchmarks", benchmarks, "--limit", str(limit)]
+        forecast, _ = lines_of([*command, "--dry-run"], environment)
+        sentence = " ".join(line for _, line in forecast)
+        said = re.findall(r"about ([\d.]+) minutes and ([\d.]+) GiB", sentence)[0]
+        shutil.rmtree(f"{scratch}/cache", ignore_errors=True)
+        printed, processor = lines_of([*command, "--out", f"{scratch}/run"], environment)
+    names = {str(model): model.name, data: "output", scratch: "FOLDER"}
+    kept = []
+    for seconds, line in printed:
+        for place, name in names.items():
+            line = line.replace(place, name)
+        kept.append((round(seconds, 1), line))
+    begun = next(seconds for seconds, line in kept if line.startswith("Measuring how"))
+    ended = next(seconds for seconds, line in kept if line.startswith("Computing scores"))
+    found = {"said_minutes": float(said[0]), "said_gib": float(said[1]), "minutes": round((ended - begun) / 60, 2)}
+    out.write_text(json.dumps({**found, "processor_minutes": round(processor / 60, 2), "lines": kept}, indent=1))
+
+
+def lines_of(command: Sequence[str], environment: Mapping[str, str]) -> tuple[list[tuple[float, str]], float]:
+    """The lines that a command prints into a pipe, each with its second, and the seconds of the processor."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    began = time.monotonic()
+    printed = []
+    with subprocess.Popen(
+        command, env=dict(environment), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout
+        for line in process.stdout:
+            if line.strip():
+                printed.append((time.monotonic() - began, line.rstrip("\n")))
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)} ended with status {process.returncode}: {printed[-1][1]}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return printed, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
 def of_harness(model: Path, data: str, out: Path) -> None:
     """The tasks of lm-evaluation-harness."""
     from tools.real_models import harness
@@ -251,7 +302,13 @@ def parts(model: Path, data: str, runs: Path) -> dict[str, tuple[Path, Callable[
         if options.get("chat") and model.name == BASE:
             continue
         made[name] = (place / name / "results.json", partial(run, name, model, data, place / name))
-    for name, make in (("starts", starts), ("forms", forms), ("loop", loop), ("harness", of_harness)):
+    for name, make in (
+        ("starts", starts),
+        ("forms", forms),
+        ("loop", loop),
+        ("harness", of_harness),
+        ("minutes", minutes),
+    ):
         made[name] = (place / f"{name}.json", partial(make, model, data, place / f"{name}.json"))
     return made
 
@@ -268,7 +325,7 @@ def collect(runs: Path) -> dict[str, Any]:
                 lines = scoring.load(runs / name / part).headlines().to_dict("records")
                 here["runs"][part] = [{key: to_five_digits(line[key]) for key in _OF_HEADLINE} for line in lines]
                 here.setdefault("facts", []).extend(facts_of(runs / name / part, part))
-        for part in ("starts", "forms", "loop", "harness"):
+        for part in ("starts", "forms", "loop", "harness", "minutes"):
             if (runs / name / f"{part}.json").is_file():
                 here[part] = json.loads((runs / name / f"{part}.json").read_text())
     return {"machine": describe("torch", "transformers"), "models": models}
@@ -306,8 +363,15 @@ def page(kept: Mapping[str, Any]) -> str:
     machine = kept["machine"]
     about = f"{machine['processor']}, torch {machine['torch']}, transformers {machine['transformers']}"
     of_parts = {"starts": _starts(kept), "forms": _forms(kept), "loop": _loop(kept), "scores": _scores(kept)}
-    of_parts |= {"findings": _findings(kept), "harness": _harness(kept)}
-    return INTRO.read_text("utf-8").format(machine=about, n_starts=STARTS, n_forms=FORMS, **of_parts)
+    of_parts |= {"findings": _findings(kept), "harness": _harness(kept), "minutes": _minutes(kept)}
+    return INTRO.read_text("utf-8").format(
+        machine=about,
+        n_starts=STARTS,
+        n_forms=FORMS,
+        first_benchmarks=FIRST_MINUTES[0],
+        first_limit=FIRST_MINUTES[1],
+        **of_parts,
+    )
 
 
 def _scores(kept: Mapping[str, Any]) -> str:
@@ -509,6 +573,20 @@ def _harness(kept: Mapping[str, Any]) -> str:
                 rows.setdefault((task, str(found["n"]), score), {})[name] = cell
     header = ("task", "rows", "score", *NAMES.values())
     return table(header, [(*place, *(cells.get(name, "") for name in NAMES.values())) for place, cells in rows.items()])
+
+
+def _minutes(kept: Mapping[str, Any]) -> str:
+    rows = []
+    logs = []
+    for model, name in NAMES.items():
+        found = kept["models"][model].get("minutes")
+        if found:
+            said = f"{found['said_minutes']:.1f}", f"{found['said_gib']:.1f}"
+            rows.append((name, *said, f"{found['minutes']:.1f}", f"{found['processor_minutes']:.1f}"))
+            listed = "\n".join(f"{seconds:6.1f}  {line}" for seconds, line in found["lines"])
+            logs.append(f"{name}:\n\n```text\n{listed}\n```\n")
+    header = ("model", "minutes said", "GiB said", "minutes of scoring, on the clock", "of the processor, with loading")
+    return "\n".join([table(header, rows), *logs])
 
 
 def main() -> None:
