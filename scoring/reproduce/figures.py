@@ -248,7 +248,8 @@ def _pmi(table: pd.DataFrame) -> Iterator[tuple[str, Points]]:
 def _joint(table: pd.DataFrame) -> Iterator[tuple[str, Points]]:
     """The words that have a PMI with both pronouns, in percent, by their PMI with he and with she."""
     both = table[["pmi__he", "pmi__she"]].dropna()
-    edges = np.linspace(math.floor(both.min(axis=None)), math.ceil(both.max(axis=None)), 61)
+    values = both.to_numpy()
+    edges = np.linspace(float(np.floor(values.min())), float(np.ceil(values.max())), 61)
     counts, _, _ = np.histogram2d(both["pmi__he"], both["pmi__she"], [edges, edges])
     middles = (edges[:-1] + edges[1:]) / 2
     points: dict[Any, Numbers] = {}
@@ -269,8 +270,9 @@ def _pairs(table: pd.DataFrame) -> Iterator[tuple[str, Points]]:
             deltas[f"{pair.first}, {pair.second}"] = table[first] - table[second]
     correlations = pd.DataFrame(deltas).corr(method="kendall", min_periods=2)
     points: dict[Any, Numbers] = {}
-    for column, row in product(correlations, correlations):
-        points[column, row] = (float(correlations.loc[row, column]), _NAN, _NAN)
+    values = correlations.to_numpy()
+    for (across, column), (down, row) in product(enumerate(deltas), repeat=2):
+        points[column, row] = (float(values[down, across]), _NAN, _NAN)
     yield "Kendall's τ", points
 
 

@@ -62,7 +62,7 @@ def neutral(tmp_path):
 @pytest.mark.parametrize("table", FIGURES, ids=lambda table: table.id)
 def test_every_figure_names_what_its_benchmark_and_runs_have(table):
     for entry in table.panels:
-        assert entry["kind"] in ("dots", "curve", "points", "bars")
+        assert entry["kind"] in ("dots", "curve", "points", "bars", "grid")
         assert entry["reason"]
         assert "run" not in entry or entry["run"] in table.runs
         if "benchmark" in entry and "metrics" in entry:
