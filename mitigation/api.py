@@ -322,7 +322,7 @@ def mitigated(
 
 
 def refuse_recipe(model: str) -> None:
-    """Refuses a recipe in the place of a model.
+    """Refuses a recipe that is given as a model.
 
     Raises
     ------

@@ -247,7 +247,7 @@ def fair_sentences(models: Mapping[str, Model]) -> Finding | None:
     return Finding(
         f"On sentences without gendered language {len(tau[0])} base models of {len({family(name) for name in tau[0]})} "
         f"families give both pronouns nearly the same probability in {min(values):.0f} to {max(values):.0f} of 100 "
-        f"sentences; the ceiling is 100. In WinoBias {male} of {len(leaning)} prefer the male sentence, and {female} "
+        f"sentences. The ceiling is 100. In WinoBias {male} of {len(leaning)} prefer the male sentence, and {female} "
         "the female one (unit: the occupation; Holm's correction over the models).",
         UNSTEREO,
     )
