@@ -141,6 +141,7 @@ def sample(
     ScoringError
         When a column is not there, a text is empty, or a program's word is no answer of the question.
 
+    >>> import pandas as pd
     >>> frame = pd.DataFrame({"text": ["a", "b", "c"], "kind": ["x", "x", "y"]})
     >>> texts, key = sample(frame, "natural", "text", "kind", "", 1, 0)
     >>> len(texts), key.sizes, sorted(key.strata)

@@ -1,5 +1,6 @@
 """Statistics of the sentences of UnStereoEval, counted as the notebook of its authors does (its Table 4).
 
+>>> import pandas as pd
 >>> frame = pd.DataFrame({"template": ["So {nominative}'s off, {nominative} said."], "word": ["off"]})
 >>> statistics(frame, pd.Series({"off": 0.2}))["most pronouns"]
 2.0

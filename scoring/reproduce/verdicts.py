@@ -153,7 +153,7 @@ def correlation(first: Sequence[float], second: Sequence[float]) -> Unit:
     """Spearman's correlation of two scores over models, in hundredths (Bonett and Wright, 2000).
 
     >>> [round(number, 1) for number in correlation([1, 2, 3, 4, 5, 6], [2, 1, 4, 3, 6, 5])(1.96)]
-    [82.9, -4.0, 98.3]
+    [82.9, -12.7, 98.6]
     """
     rho = float(spearmanr(first, second).statistic)
 
