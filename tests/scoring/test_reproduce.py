@@ -646,7 +646,8 @@ def test_a_command_that_fails_is_named_and_the_others_go_on(few, monkeypatch, tm
     monkeypatch.setattr(plan, "subprocess", SimpleNamespace(run=fails))
     done = run("disclosure/table-1", "--model", "tiny-causal", "--data", few / "data", "--runs", tmp_path)
     assert done.exit_code == 1
-    assert len(called) == 4
+    # Row Hyperparameter takes a run for each of the two lists.
+    assert len(called) == 5
     failed = [line for line in done.output.splitlines() if line.startswith("failed: ")]
     assert [line.partition(" --dtype")[0] for line in failed] == [
         "failed: probes score tiny-causal --profile paper --benchmarks neutral"
