@@ -216,7 +216,8 @@ def main(
         named: list[str] = []
         for name in models or ():
             # A folder may have a comma in its name.
-            named += [name] if Path(name).exists() else [part.strip() for part in name.split(",") if part.strip()]
+            whole = "," not in name or Path(name).exists()
+            named += [name] if whole else [part.strip() for part in name.split(",") if part.strip()]
         if models_file:
             named += _of_file(models_file)
         cluster_options = [f"--{name}" for name in OF_SEVERAL if values[name]]
