@@ -360,7 +360,9 @@ def fit(
                 save(checkpoint, trained, optimizer, state)
             update(completed=state.step, description=f"training, loss {state.curve.train[-1]['loss']:.4f}")
     accelerator.wait_for_everyone()
-    accelerator.end_training()
+    # Not end_training, which also ends the group of the processes that a later training shares.
+    for tracker in accelerator.trackers:
+        tracker.finish()
     if text_is_lost() and shown:
         lost = f"The loss of ordinary text rose by {state.rise('text'):.2f} nats a token"
         sentence = f"{lost}, so training ended after step {state.step} with the weights of an earlier one."
