@@ -1,6 +1,5 @@
 """A run asks its questions in pieces of bounded size: the same numbers, and never more than a piece at one time."""
 
-
 import pytest
 
 import scoring
