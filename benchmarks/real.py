@@ -71,16 +71,16 @@ def through_server(folder: str, requests: Sequence[Request]) -> tuple[float, flo
         tree = psutil.Process(server.process.pid)
         processes = [tree, *tree.children(recursive=True)]
 
-        def used() -> float:
+        def processor_seconds() -> float:
             times = [process.cpu_times() for process in processes]
             return float(sum(each.user + each.system for each in times)) + time.process_time()
 
         seconds = []
         with closing(connect(ServedOptions([server.url], None, folder))) as engine:
             for _ in range(2):
-                begun = used()
+                begun = processor_seconds()
                 responses = engine.answer(requests)
-                seconds.append(used() - begun)
+                seconds.append(processor_seconds() - begun)
         values = [sum(option) for response in responses for option in response.logprobs]
         peak = sum(peak_of(process.pid) for process in processes)
     return seconds[0], seconds[1], values, peak

@@ -184,7 +184,8 @@ def _texts(folder: Path, published: Manifest) -> Mapping[str, bytes]:
     # Only a publication has this file; a local build has the manifest and the card alone.
     if not (folder / CROISSANT).is_file():
         facts = parsed((folder / NAME).read_bytes())
-        text = published.json(**{name: facts[name] for name in ("sha256",) if name in facts})
+        earlier = {"sha256": facts["sha256"]} if "sha256" in facts else {}
+        text = published.json(**earlier)
         return {NAME: text.encode(), CARD: dataset_card(text).encode()}
     url = str(json.loads((folder / CROISSANT).read_bytes())["url"])
     host, _, repository = url.partition("/datasets/")

@@ -40,8 +40,8 @@ from scoring.inference.tokens import Query
 
 #: Seconds between checkpoints within one of several passes.
 CHECKPOINT_SECONDS = 30
-#: The most nats a token by which the first step may change ordinary text, and how often its rate is halved at most.
-FIRST, HALVINGS = 0.05, 20
+#: The most nats a token by which the first step may change ordinary text.
+FIRST = 0.05
 #: What a rate is multiplied by, so that a rate of .001 moves an output of a block by a tenth of what the block writes.
 STEP = 100
 #: The most nats a token by which training may change ordinary text, as the median of so many steps.
@@ -325,27 +325,15 @@ def _first_step(
 ) -> dict[str, float]:
     """Takes the first step with a rate that moves ordinary text by at most :data:`FIRST` nats a token.
 
-    Adam's first step moves every weight by the rate, whatever the gradient, so in a wide network a rate that suits a
-    small one moves all outputs. The rate is halved until the step is small; the share stays in the optimizer.
+    The rate is found by :func:`mitigation.training.train.share_of_rate`.
     """
-    before = {name: weight.detach().clone() for name, weight in network.trained.items()}
     texts = ordinary.batch(0, schedule.batch)
-    terms = _train(network, parts, schedule, optimizer, 0)
-    halvings = 0
-    while text_divergence(network, texts) > FIRST and halvings < HALVINGS:
-        halvings += 1
-        with torch.no_grad():
-            for name, weight in network.trained.items():
-                weight.copy_(before[name])
-        optimizer.state.clear()
-        for group in optimizer.param_groups:
-            group["share"] /= 2
-        terms = _train(network, parts, schedule, optimizer, 0)
-    if halvings:
-        terminal.show(
-            console, [f"The first step changed ordinary text too much; the rate is divided by {2**halvings}."]
-        )
-    return terms
+
+    def take() -> dict[str, float]:
+        return _train(network, parts, schedule, optimizer, 0)
+
+    train.share_of_rate(take, lambda: text_divergence(network, texts), optimizer, network.trained, FIRST, console)
+    return take()
 
 
 @torch.no_grad()

@@ -376,7 +376,7 @@ def fit(
 
 
 def share_of_rate(
-    take: Callable[[], None],
+    take: Callable[[], object],
     change: Callable[[], float],
     optimizer: torch.optim.Optimizer,
     trained: Mapping[str, torch.nn.Parameter],
@@ -387,13 +387,14 @@ def share_of_rate(
 
     Adam's first step moves every weight by the rate, whatever its gradient, so in a wide network a rate that suits a
     small one moves all outputs. The step is taken on trial, with the rate halved until its change is small. Then the
-    weights are as before, and the groups of the optimizer have the ``share``, which checkpoints keep.
+    weights are as before, and the groups of the optimizer have the ``share``, which checkpoints keep. A group that has
+    a share already keeps so much of it.
     """
+    shares = [group.get("share", 1.0) for group in optimizer.param_groups]
     before = {name: weight.detach().clone() for name, weight in trained.items()}
     for halvings in range(HALVINGS):
-        share = 0.5**halvings
-        for group in optimizer.param_groups:
-            group["share"] = share
+        for group, share in zip(optimizer.param_groups, shares, strict=True):
+            group["share"] = share * 0.5**halvings
         take()
         changed = accelerate.utils.broadcast_object_list([change()])[0]
         with torch.no_grad():

@@ -79,7 +79,7 @@ def _size(request: Request) -> float:
 class Split:
     """What a split asks: its rows, the requests of a row and their work, and the ``sample`` of requests they are of.
 
-    ``asked`` is the share of rows that have a request, such as the wordings that a causal model can be asked.
+    ``share_asked`` is the share of rows that have a request, such as the wordings that a causal model can be asked.
     """
 
     benchmark: str
@@ -89,7 +89,7 @@ class Split:
     requests: float
     work: Work
     sample: tuple[Request, ...] = field(repr=False)
-    asked: float = 1.0
+    share_asked: float = 1.0
 
 
 def splits(asker: Asker, parts: Iterable[tuple[Benchmark, Sequence[Loaded]]], model: Engine) -> list[Split]:
@@ -100,7 +100,7 @@ def splits(asker: Asker, parts: Iterable[tuple[Benchmark, Sequence[Loaded]]], mo
             rows, count = loaded.rows.sample(BLOCKS, BLOCK)
             context = context_of(model, loaded)
             questions = [asker.question(benchmark, row, context) for row in rows]
-            having = sum(1 for question in questions if question.requests) / max(len(rows), 1)
+            share_asked = sum(1 for question in questions if question.requests) / max(len(rows), 1)
             # A run leaves out what this model's tokens do not allow to score.
             questions, _ = scorable(questions, model)
             requests: list[Request] = []
@@ -110,7 +110,7 @@ def splits(asker: Asker, parts: Iterable[tuple[Benchmark, Sequence[Loaded]]], mo
             of_row = scored / max(len(rows), 1), written / max(len(rows), 1)
             _, config, name = loaded.name.rsplit("/", 2)
             each = len(requests) / max(len(rows), 1)
-            found.append(Split(benchmark.name, config, name, count, each, of_row, tuple(requests), having))
+            found.append(Split(benchmark.name, config, name, count, each, of_row, tuple(requests), share_asked))
     return found
 
 
@@ -163,11 +163,13 @@ class Outlook:
         first: Callable[[], None] = lambda: None,
     ) -> None:
         self._splits = {(split.benchmark, split.config, split.split): split.work for split in every}
-        self._rows = {(split.benchmark, split.config, split.split): float(split.rows) for split in every}
+        self._rows: dict[tuple[str, str, str], float] = {}
         #: The rows of a split for a question of it: rows without a request are never heard of.
-        self._rows_a_question = {
-            (split.benchmark, split.config, split.split): 1 / split.asked if split.asked else 0.0 for split in every
-        }
+        self._rows_a_question: dict[tuple[str, str, str], float] = {}
+        for split in every:
+            place = split.benchmark, split.config, split.split
+            self._rows[place] = split.rows
+            self._rows_a_question[place] = 1 / max(split.share_asked, 1e-9)
         self._show, self._first = show, first
         # Of each kind, scored and written: what is done, what the piece has left and what comes after it.
         self._done, self._of_piece, self._rest = [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]

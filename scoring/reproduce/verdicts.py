@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import ndtri  # type: ignore[import-untyped]
 from scipy.stats import spearmanr  # type: ignore[import-untyped]
 
-from scoring.statistics.intervals import clopper_pearson, student
+from scoring.statistics.intervals import clopper_pearson, of_rank_correlation, student
 
 Verdict = Literal["holds", "fails", "not shown"]
 VERDICTS: tuple[Verdict, ...] = ("holds", "fails", "not shown")
@@ -158,9 +158,8 @@ def correlation(first: Sequence[float], second: Sequence[float]) -> Unit:
     rho = float(spearmanr(first, second).statistic)
 
     def numbers(quantile: float) -> tuple[float, float, float]:
-        reach = quantile * math.sqrt((1 + rho**2 / 2) / (len(first) - 3))
-        z = math.atanh(min(max(rho, -1 + 1e-12), 1 - 1e-12))
-        return 100 * rho, 100 * math.tanh(z - reach), 100 * math.tanh(z + reach)
+        low, high = of_rank_correlation(rho, len(first), quantile)
+        return 100 * rho, 100 * low, 100 * high
 
     return numbers
 

@@ -670,16 +670,17 @@ def p_of(interval: Interval, value: float, ideal: float) -> float:
     return 2 * float(scipy.special.stdtr(interval.freedom, -abs(value - ideal) / reach * student(interval.freedom)))
 
 
-def of_rank_correlation(r: float, models: int) -> tuple[float, float]:
+def of_rank_correlation(r: float, models: int, quantile: float | None = None) -> tuple[float, float]:
     """Both ends of the interval of Spearman's correlation over so many models, at least four.
 
+    ``quantile`` is of the normal distribution, by default that of 95 %.
     Fisher's z, arctanh, of the correlation has the variance (1 + r² / 2) / (n - 3) (Bonett and Wright, 2000, "Sample
     size requirements for estimating Pearson, Kendall and Spearman correlations").
 
     >>> [round(end, 2) for end in of_rank_correlation(0.7, 20)]
     [0.32, 0.88]
     """
-    reach = student(math.inf) * math.sqrt((1 + r**2 / 2) / (models - 3))
+    reach = (quantile or student(math.inf)) * math.sqrt((1 + r**2 / 2) / (models - 3))
     # The z of a correlation of 1 stays finite.
     z = math.atanh(min(max(r, -1 + 1e-12), 1 - 1e-12))
     return math.tanh(z - reach), math.tanh(z + reach)

@@ -381,11 +381,11 @@ def test_a_reply_beyond_the_limit_is_cut_off_and_nothing_of_it_is_kept(live, mon
 def test_a_long_reply_is_read_in_few_blocks(live, monkeypatch):
     read, sizes = httpx2.Response.aiter_bytes, []
 
-    def counted(answer, size=None):
+    def read_counting(answer, size=None):
         sizes.append(size)
         return read(answer, size)
 
-    monkeypatch.setattr(httpx2.Response, "aiter_bytes", counted)
+    monkeypatch.setattr(httpx2.Response, "aiter_bytes", read_counting)
     with serving(lambda body, n: "x" * (1 << 20)) as server:
         (answer,) = live(server)("ask", requests("a"))
         live.end()

@@ -280,7 +280,7 @@ def measure(command, name, folder, share=None, number=1, sorts=CHANGES):
         in_child(lambda: command.between(inputs, out))
         shutil.copytree(folder / "work", state)
 
-        def tried(change, what, edit, *more):
+        def run_changed(change, what, edit, *more):
             shutil.rmtree(folder / "work")
             shutil.copytree(state, folder / "work")
             if not edit():
@@ -295,10 +295,10 @@ def measure(command, name, folder, share=None, number=1, sorts=CHANGES):
             return True
 
         def input_changed(path):
-            return tried("input", path, lambda: byte_changed(inputs / path, draw), *command.again)
+            return run_changed("input", path, lambda: byte_changed(inputs / path, draw), *command.again)
 
         def setting_changed(option, arguments):
-            return tried("setting", option, lambda: True, *arguments)
+            return run_changed("setting", option, lambda: True, *arguments)
 
         changes = {
             "input": (input_changed, [(path,) for path in read for _ in range(number)]),

@@ -19,6 +19,7 @@ from mitigation.editing.stamped import StampedNetwork
 from mitigation.recipe import TrainingData
 from mitigation.recipes import get
 from mitigation.texts import corpora
+from mitigation.training import train
 from mitigation.training.trainable import expert_weights, share_of_body, trainable
 from scoring.adapters.attach import quiet, wrap
 from scoring.adapters.stamp import StampConfig
@@ -124,7 +125,7 @@ def test_a_first_step_that_moves_ordinary_text_too_much_is_made_smaller(tmp_path
     steps = edit.batches_of_step([[pair] for pair in own], text.batch(0, 4), schedule)
     edit._first_step(parts, steps, schedule, optimizer, text.ordinary, Console(quiet=True))
     assert 0 < edit.text_divergence(parts, queries) <= edit.FIRST
-    assert {group["share"] for group in optimizer.param_groups} < {2.0**-n for n in range(1, edit.HALVINGS)}
+    assert {group["share"] for group in optimizer.param_groups} < {2.0**-n for n in range(1, train.HALVINGS)}
     parts, own, text = stamped_toy()
     run(parts, own, text, tmp_path / "a.pt", rate=50.0, passes=2)
     assert edit.text_divergence(parts, queries) < 5

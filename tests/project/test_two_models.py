@@ -25,14 +25,19 @@ def test_a_model_without_numbers_has_empty_cells():
     assert "| made all | all rows | Score | 0 | 1.0 [0.5, 1.5], n = 9, above |  |" in two.page(kept)
 
 
-@pytest.mark.parametrize("name", ["FP8", "GPTQ"])
-def test_a_form_stands_for_nearly_the_plain_weights(tmp_path, name):
+def folder_of_one_map(tmp_path):
     plain = tmp_path / "plain"
     plain.mkdir()
     torch.manual_seed(0)
     weight = torch.randn(16, 16, dtype=torch.bfloat16) * 0.02
     save_file({"layer.q_proj.weight": weight}, plain / "model.safetensors")
     (plain / "config.json").write_text("{}")
+    return plain, weight
+
+
+@pytest.mark.parametrize("name", ["FP8", "GPTQ"])
+def test_a_form_stands_for_nearly_the_plain_weights(tmp_path, name):
+    plain, weight = folder_of_one_map(tmp_path)
     quantized.write(plain, quantized.FORMS[name], 8, tmp_path / "made")
     meant = load_file(tmp_path / "made-plain" / "model.safetensors")["layer.q_proj.weight"]
     assert np.allclose(meant, weight.float(), atol=float(weight.float().abs().max()) / 14)
@@ -40,12 +45,7 @@ def test_a_form_stands_for_nearly_the_plain_weights(tmp_path, name):
 
 
 def test_weights_in_fp8_are_far_from_the_plain_ones_without_their_scales(tmp_path):
-    plain = tmp_path / "plain"
-    plain.mkdir()
-    torch.manual_seed(0)
-    weight = torch.randn(8, 8, dtype=torch.bfloat16) * 0.02
-    save_file({"layer.q_proj.weight": weight}, plain / "model.safetensors")
-    (plain / "config.json").write_text("{}")
+    plain, weight = folder_of_one_map(tmp_path)
     quantized.write(plain, quantized.FORMS["FP8"], 4, tmp_path / "fp8")
     quantized.drop_scales(tmp_path / "fp8")
     dropped = load_file(tmp_path / "fp8" / "model.safetensors")["layer.q_proj.weight"].float()

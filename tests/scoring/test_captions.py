@@ -60,7 +60,11 @@ def test_no_entry_says_that_a_caption_was_not_transcribed():
 
 def test_the_page_of_figures_has_each_caption_and_no_sentences_of_others():
     assert figures_page.PAGE.read_text("utf-8") == figures_page.page()
-    own = {figures_page.name_of(figure) for figure in figures_page.numbered() if not figures_page.has_sentences(figure)}
+    own = {
+        figures_page.name_of(figure)
+        for figure in figures_page.printed_figures()
+        if not figures_page.has_sentences(figure)
+    }
     kept = {path.name for path in figures_page.PICTURES.iterdir()}
     assert kept
     assert kept <= own

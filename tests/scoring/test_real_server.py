@@ -236,7 +236,7 @@ def test_prompts_that_a_server_computes_in_parts_have_the_numbers_of_the_local_e
 
 
 @pytest.fixture(scope="module")
-def listed(tmp_path_factory):
+def rows_with_lists(tmp_path_factory):
     """Data whose questions list their options after letters: BBQ, MBBQ, and pairs of sentences for a choice."""
     folder = tmp_path_factory.mktemp("listed")
     for name, config in (("bbq", "gender"), ("mbbq", "en")):
@@ -251,7 +251,7 @@ def listed(tmp_path_factory):
 
 
 @pytest.mark.real
-def test_letters_of_a_chat_api_have_the_probabilities_of_the_local_engine(listed, tmp_path, monkeypatch):
+def test_letters_of_a_chat_api_have_the_probabilities_of_the_local_engine(rows_with_lists, tmp_path, monkeypatch):
     """BBQ, MBBQ and a forced choice of SmolLM2, through its chat template on both sides: letters and scores."""
     folder = real.smollm2()
     monkeypatch.setenv("OPENAI_API_KEY", "none")
@@ -261,7 +261,7 @@ def test_letters_of_a_chat_api_have_the_probabilities_of_the_local_engine(listed
         for names, way in (("bbq,mbbq", "likelihood"), ("unstereo", "choice")):
             out = tmp_path / way
             settings = {"model_name": "smol", "chat_api": True, "base_url": server.url, "temperature": 0.0}
-            settings |= {"data": listed, "resamples": 2, "samples": 1, "out": out}
+            settings |= {"data": rows_with_lists, "resamples": 2, "samples": 1, "out": out}
             tables |= scoring.evaluate(benchmarks=names, ways=way, **settings).tables
             lines += [json.loads(line) for line in (out / "replies.jsonl").read_text().splitlines()]
     model = load(str(folder), dtype="float32", device="cpu")
@@ -282,7 +282,7 @@ def test_letters_of_a_chat_api_have_the_probabilities_of_the_local_engine(listed
     print(f"{begun} of {len(answers)} replies begin with a letter.")
     assert begun
     for benchmark in (benchmarks.get("bbq"), benchmarks.get("mbbq"), asked(benchmarks.get("unstereo"), "choice")):
-        (part,) = run.read([benchmark], str(listed), "clean", None)
+        (part,) = run.read([benchmark], str(rows_with_lists), "clean", None)
         for number, row in enumerate(part.splits[0].rows):
             prompts = benchmark.sampled.question("clean", row)
             of_row = [answers[prompt] for prompt in ([prompts] if isinstance(prompts, str) else prompts)]

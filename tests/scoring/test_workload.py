@@ -97,7 +97,7 @@ def test_rows_that_ask_nothing_are_not_waited_for(monkeypatch):
     # Half of the rows have no request, so the run has 2,000 questions.
     split = made_split(SHORT, 2000)
     halved = tuple(amount / 2 for amount in split.work)
-    states, seconds = run(monkeypatch, [split], told=[replace(split, rows=4000, work=halved, asked=0.5)])
+    states, seconds = run(monkeypatch, [split], told=[replace(split, rows=4000, work=halved, share_asked=0.5)])
     for part in (0.05, 0.5, 0.95):
         _, truth, left = next(state for state in states if state[1] <= (1 - part) * seconds)
         assert truth / 1.25 < left < truth * 1.25, (part, truth, left)

@@ -21,7 +21,7 @@ PICTURES = ROOT / "docs" / "figures"
 _INTRO = ROOT / "tools" / "templates" / "figures.md"
 
 
-def numbered() -> list[PrintedTable]:
+def printed_figures() -> list[PrintedTable]:
     """The figures of the papers; those of ours have no caption, and those without data cannot be drawn."""
     return [entry for entry in printed_tables() if entry.panels and entry.caption]
 
@@ -39,7 +39,7 @@ def has_sentences(figure: PrintedTable) -> bool:
 def page() -> str:
     """The text of the page, with the pictures that are there."""
     rows = []
-    for figure in numbered():
+    for figure in printed_figures():
         picture = figure.panels[0]["reason"].partition(": probes reproduce")[0]
         if has_sentences(figure):
             picture = "drawn by the command alone: it has sentences that this project does not redistribute"
@@ -57,7 +57,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.runs:
         measured = Measured(options.data, options.runs, offline=True)
-        for figure in numbered():
+        for figure in printed_figures():
             path = PICTURES / name_of(figure)
             path.unlink(missing_ok=True)
             if has_sentences(figure):

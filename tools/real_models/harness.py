@@ -47,9 +47,9 @@ def measure(model: Path, data: str) -> dict[str, Any]:
         for task, docs in rows.items():
             file = folder / f"{task}.jsonl"
             file.write_text("".join(f"{json.dumps(doc)}\n" for doc in docs), "utf-8")
-            own = Path(installed.origin).parent / _FILES[task]
+            task_file = Path(installed.origin).parent / _FILES[task]
             settings = {
-                "include": str(own),
+                "include": str(task_file),
                 "task": f"here_{task}",
                 "dataset_path": "json",
                 "dataset_name": None,

@@ -35,9 +35,9 @@ def gptq(weight: Tensor, group: int) -> Parts:
     rows, columns = weight.shape
     levels, scale = four_bits(weight, group, torch.float16)
     of_inputs = (levels + 8).T.reshape(columns // 8, 8, rows).to(torch.int64)
-    packed = (of_inputs << torch.arange(0, 32, 4)[None, :, None]).sum(1)
+    integers = (of_inputs << torch.arange(0, 32, 4)[None, :, None]).sum(1)
     parts = {
-        "qweight": torch.where(packed >= 2**31, packed - 2**32, packed).to(torch.int32),
+        "qweight": torch.where(integers >= 2**31, integers - 2**32, integers).to(torch.int32),
         # The zero is 8, and the format keeps one less.
         "qzeros": torch.full((columns // group, rows // 8), 0x77777777, dtype=torch.int32),
         "scales": scale.T.contiguous(),
@@ -46,7 +46,7 @@ def gptq(weight: Tensor, group: int) -> Parts:
     return parts, (levels.reshape(rows, -1, group) * scale.float()[..., None]).reshape(rows, columns)
 
 
-def packed(weight: Tensor, group: int) -> Parts:
+def pack_quantized(weight: Tensor, group: int) -> Parts:
     """Four bits as compressed-tensors packs them."""
     from compressed_tensors.compressors.pack_quantized.helpers import pack_to_int32
 
@@ -78,7 +78,7 @@ class Form(NamedTuple):
     packages: tuple[str, ...] = ()
 
 
-def _config_of_packed(group: int) -> dict[str, Any]:
+def _config_of_pack_quantized(group: int) -> dict[str, Any]:
     weights = {"num_bits": 4, "type": "int", "symmetric": True, "strategy": "group", "group_size": group}
     of_group = {"targets": ["Linear"], "weights": weights, "input_activations": None, "output_activations": None}
     about = {"quant_method": "compressed-tensors", "format": "pack-quantized", "quantization_status": "compressed"}
@@ -107,7 +107,7 @@ FORMS: Mapping[str, Form] = {
         },
         ("optimum", "gptqmodel"),
     ),
-    "compressed-tensors": Form(packed, _config_of_packed, ("compressed_tensors",)),
+    "compressed-tensors": Form(pack_quantized, _config_of_pack_quantized, ("compressed_tensors",)),
 }
 
 

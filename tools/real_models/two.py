@@ -326,10 +326,26 @@ def collect(runs: Path) -> dict[str, Any]:
                 lines = [line for line in lines if line["benchmark"].partition("-")[0] in chosen]
                 here["runs"][part] = [{key: to_five_digits(line[key]) for key in _OF_HEADLINE} for line in lines]
                 here.setdefault("facts", []).extend(facts_of(runs / name / part, part))
+                here.setdefault("data", []).extend(versions_of(runs / name / part, chosen))
         for part in ("starts", "forms", "loop", "harness", "minutes"):
             if (runs / name / f"{part}.json").is_file():
                 here[part] = json.loads((runs / name / f"{part}.json").read_text())
     return {"machine": describe("torch", "transformers"), "models": models}
+
+
+def versions_of(run: Path, chosen: Sequence[str]) -> list[str]:
+    """The data sets with their versions that the chosen benchmarks of a run read."""
+    import scoring
+    from scoring import benchmarks
+
+    read = {config[0] for name in chosen for config in benchmarks.get(name).configs}
+    versions = set()
+    for place, of_split in scoring.load(run).report.data.items():
+        dataset = place.partition("/")[0]
+        if dataset in read:
+            # After a space come the digest and how many rows were scored.
+            versions.add(f"{dataset} {of_split.partition(' ')[0]}")
+    return sorted(versions)
 
 
 def facts_of(run: Path, part: str) -> list[dict[str, Any]]:
@@ -364,6 +380,8 @@ def page(kept: Mapping[str, Any]) -> str:
     machine = kept["machine"]
     about = f"{machine['processor']}, torch {machine['torch']}, transformers {machine['transformers']}"
     of_parts = {"starts": _starts(kept), "forms": _forms(kept), "loop": _loop(kept), "scores": _scores(kept)}
+    versions = {data_set for of_model in kept["models"].values() for data_set in of_model.get("data", ())}
+    of_parts["versions"] = ", ".join(f"`{data_set}`" for data_set in sorted(versions))
     of_parts |= {"findings": _findings(kept), "harness": _harness(kept), "minutes": _minutes(kept)}
     return INTRO.read_text("utf-8").format(
         machine=about,
@@ -473,7 +491,7 @@ def _lines(of_model: Mapping[str, Any]) -> dict[tuple[str, str, str], Mapping[st
     """All kept scores of a model by benchmark, group and metric; a run with options of its own is left out."""
     found: dict[tuple[str, str, str], Mapping[str, Any]] = {}
     for part, lines in of_model["runs"].items():
-        if part not in ("chat", "prompts", "ways", "ways-chat"):
+        if not RUNS[part].keys() & {"chat", "groups", "ways"}:
             found |= {(line["benchmark"], line["group"], line["metric"]): line for line in lines}
     found |= {(line["benchmark"], line["group"], line["metric"]): line for line in of_model.get("facts", [])}
     return found
